@@ -295,8 +295,9 @@ static int show_help(struct shfs_context *ctx, const struct shfs_command *comman
  * Parses the options before the command (command NULL), or those of a command. Returns -1
  * to go on with the operands from optind, or an exit code.
  */
-static int parse(struct shfs_context *ctx, const struct shfs_command *command, int argc,
-                 char **argv)
+static int parse_command_options(struct shfs_context *ctx,
+                                 const struct shfs_command *command, int argc,
+                                 char **argv)
 {
 	struct parser p;
 	int found, index = 0, code;
@@ -397,10 +398,10 @@ static int run_command(struct shfs_context *ctx, const struct shfs_command *comm
 	return command->run(ctx, argc, argv);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_command *command;
-	int code = parse(ctx, NULL, argc, argv);
+	int code = parse_command_options(ctx, NULL, argc, argv);
 
 	if (code >= 0)
 		return code;
@@ -416,7 +417,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	command = shfs_command_by_name(argv[0]);
 	if (!command)
 		return SHFS_EXIT_USAGE;
-	code = parse(ctx, command, argc, argv);
+	code = parse_command_options(ctx, command, argc, argv);
 	if (code >= 0)
 		return code;
 	argc -= optind;
@@ -495,7 +496,7 @@ int main(int argc, char **argv)
 	setlocale(LC_ALL, "");
 	code = choose_debug("SHFS_DEBUG", NULL);
 	if (!code)
-		code = run(&ctx, argc, argv);
+		code = run_command_line(&ctx, argc, argv);
 	code = check_output(code);
 	shfs_context_clear(&ctx);
 	return code;

@@ -42,7 +42,8 @@ static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
 	shfs_buf_char(out, '\n');
 }
 
-static void add_row(struct shfs_buf *out, const char *left, const char *right, int width)
+static void add_help_row(struct shfs_buf *out, const char *left, const char *right,
+                         int width)
 {
 	shfs_buf_printf(out, "  %s", left);
 	if (columns(left) > width)
@@ -66,7 +67,7 @@ static void add_options(struct shfs_buf *out, const struct shfs_option *options)
 			shfs_buf_printf(&left, "%s%s", *options->arg == '[' ? "" : " ",
 			                options->arg);
 		if (!left.failed)
-			add_row(out, left.data, options->help, 22);
+			add_help_row(out, left.data, options->help, 22);
 	}
 }
 
@@ -76,7 +77,7 @@ void shfs_help_overview(struct shfs_buf *out)
 	                  "A file system that keeps a journal of your shell.\n\n");
 	for (const struct shfs_command *const *c = shfs_commands; *c; c++)
 		if (!(*c)->hidden)
-			add_row(out, (*c)->name, (*c)->summary, 10);
+			add_help_row(out, (*c)->name, (*c)->summary, 10);
 	shfs_buf_str(out, "\nOptions of every command:\n");
 	add_options(out, shfs_common_options);
 	shfs_buf_str(out, "\nshfs help COMMAND tells more.\n");

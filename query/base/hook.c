@@ -38,8 +38,8 @@ static struct places places_open(const char *store_path)
 	return p;
 }
 
-static bool has_log(const struct places *p, const char *boot_id,
-                    const struct shfs_proc_stat *shell)
+static bool has_hook_log(const struct places *p, const char *boot_id,
+                         const struct shfs_proc_stat *shell)
 {
 	char name[80];
 
@@ -65,7 +65,7 @@ pid_t shfs_hook_of_ancestor(const char *store_path)
 
 		if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
 			return 0;
-		if (has_log(&places, boot_id, &stat))
+		if (has_hook_log(&places, boot_id, &stat))
 			return (pid_t)pid;
 		pid = stat.ppid;
 	}

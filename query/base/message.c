@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-static void say(const char *prefix, const char *fmt, va_list ap)
+static void print_to_stderr(const char *prefix, const char *fmt, va_list ap)
 {
 	shfs_progress_end();
 	fflush(stdout);
@@ -21,7 +21,7 @@ void shfs_error(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("shfs: ", fmt, ap);
+	print_to_stderr("shfs: ", fmt, ap);
 	va_end(ap);
 }
 
@@ -43,7 +43,7 @@ void shfs_warn(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("shfs: warning: ", fmt, ap);
+	print_to_stderr("shfs: warning: ", fmt, ap);
 	va_end(ap);
 }
 
@@ -52,6 +52,6 @@ void shfs_hint(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("  hint: ", fmt, ap);
+	print_to_stderr("  hint: ", fmt, ap);
 	va_end(ap);
 }

@@ -451,7 +451,7 @@ char *shfs_operand_path(const char *operand)
 	return absolute ? resolve_prefix(absolute) : NULL;
 }
 
-static int is_known(struct shfs_index *index, const char *path)
+int shfs_file_is_recorded(struct shfs_index *index, const char *path)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open_str(index,
@@ -477,16 +477,16 @@ int shfs_operand_file(struct shfs_index *index, const char *operand, char **path
 {
 	_cleanup_free_ char *first = shfs_operand_path(operand);
 	_cleanup_free_ char *other = NULL;
-	int r = first ? is_known(index, first) : -ENOMEM;
+	int r = first ? shfs_file_is_recorded(index, first) : -ENOMEM;
 
 	if (!r && (other = realpath(operand, NULL))) {
-		r = is_known(index, other);
+		r = shfs_file_is_recorded(index, other);
 		if (!r)
 			free(TAKE_PTR(other));
 	}
 	/* the link pointed elsewhere at that time */
 	if (!r && (other = shfs_path_absolute(operand))) {
-		r = is_known(index, other);
+		r = shfs_file_is_recorded(index, other);
 		if (!r)
 			free(TAKE_PTR(other));
 	}
@@ -723,29 +723,14 @@ void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n)
 
 /* --- showing --- */
 
-static const char *working_directory(void)
+void shfs_show_path(struct shfs_buf *out, const char *path)
 {
 	static char *cwd;
+	const char *rest;
 
 	if (!cwd)
 		cwd = getcwd(NULL, 0);
-	return cwd;
-}
-
-static const char *home_directory(void)
-{
-	static const char *home;
-
-	if (!home)
-		home = getenv("HOME") ?: "";
-	return home;
-}
-
-void shfs_show_path(struct shfs_buf *out, const char *path)
-{
-	const char *cwd = working_directory();
-	const char *rest = cwd && cwd[1] ? shfs_path_relative(path, cwd) : NULL;
-
+	rest = cwd && cwd[1] ? shfs_path_relative(path, cwd) : NULL;
 	if (rest)
 		shfs_quote_display(out, *rest ? rest : ".", MAX(strlen(rest), (size_t)1));
 	else
@@ -763,10 +748,12 @@ void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
 
 void shfs_show_directory(struct shfs_buf *out, const char *path)
 {
-	const char *home = home_directory();
-	const char *rest =
-		home[0] == '/' && home[1] ? shfs_path_relative(path, home) : NULL;
+	static const char *home;
+	const char *rest;
 
+	if (!home)
+		home = getenv("HOME") ?: "";
+	rest = home[0] == '/' && home[1] ? shfs_path_relative(path, home) : NULL;
 	if (rest) {
 		shfs_buf_str(out, *rest ? "~/" : "~");
 		path = rest;

@@ -140,6 +140,8 @@ _must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand
  * directory. malloc'ed; NULL: no memory. */
 char *shfs_path_operand(const char *path);
 
+/* Does the index have the file at path? 1, 0, or a negative errno. */
+_must_check_ int shfs_file_is_recorded(struct shfs_index *index, const char *path);
 /* Does the index have path, something below it, or a command that ran there? 1, 0, or a
  * negative errno. */
 _must_check_ int shfs_path_is_known(struct shfs_index *index, const char *path);
@@ -236,6 +238,12 @@ void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *ve
 /* Shows text that is escaped already in a dim colour; "" adds nothing. */
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style,
                    const char *text);
+
+/* What follows a word that n things are counted by: "s", or "" of one. */
+static inline const char *shfs_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 
 /* Writes out to standard output and empties it. False: no memory, or the write failed. */
 bool shfs_show_flush(struct shfs_buf *out);

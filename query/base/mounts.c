@@ -31,7 +31,7 @@
 
 /* --- the list --- */
 
-static void status_clear(struct shfs_mount_status *status)
+static void mount_status_clear(struct shfs_mount_status *status)
 {
 	free(status->root);
 	free(status->store);
@@ -47,7 +47,7 @@ void shfs_mounts_clear(struct shfs_mounts *mounts)
 	for (size_t i = 0; i < mounts->n; i++) {
 		free(mounts->list[i].dir);
 		free(mounts->list[i].source);
-		status_clear(&mounts->list[i].status);
+		mount_status_clear(&mounts->list[i].status);
 	}
 	free(mounts->list);
 	*mounts = (struct shfs_mounts){ 0 };
@@ -70,7 +70,7 @@ static bool is_shfs(struct libmnt_fs *fs)
 }
 
 /* Is it a whole mount, not a part that was bound elsewhere? */
-static bool is_whole(struct libmnt_fs *fs)
+static bool is_whole_mount(struct libmnt_fs *fs)
 {
 	const char *root = mnt_fs_get_root(fs);
 
@@ -112,14 +112,14 @@ static int read_mountinfo(bool all, struct shfs_mounts *mounts)
 	int r = iter ? read_table(&table) : -ENOMEM;
 
 	while (!r && !mnt_table_next_fs(table, iter, &fs))
-		if (all || (is_shfs(fs) && is_whole(fs)))
+		if (all || (is_shfs(fs) && is_whole_mount(fs)))
 			r = add_mount(mounts, fs);
 	mnt_free_iter(iter);
 	mnt_unref_table(table);
 	return r;
 }
 
-static int add_watch(struct shfs_mounts *mounts, const struct shfs_watch_name *name)
+static int add_recorder(struct shfs_mounts *mounts, const struct shfs_watch_name *name)
 {
 	_cleanup_buf_ struct shfs_buf root = { 0 };
 	struct shfs_mount *grown;
@@ -152,7 +152,7 @@ static int read_watches(struct shfs_mounts *mounts)
 	int r = shfs_watches_list(&names, &n);
 
 	for (size_t i = 0; !r && i < n; i++)
-		r = add_watch(mounts, &names[i]);
+		r = add_recorder(mounts, &names[i]);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -264,7 +264,7 @@ const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all, const c
 
 /* --- the status of a daemon --- */
 
-static uint64_t parse_number(const char *text)
+static uint64_t parse_status_number(const char *text)
 {
 	return strtoull(text, NULL, 10);
 }
@@ -281,7 +281,7 @@ static int parse_error(const char *text)
 }
 
 /* Undoes the daemon's escapes of newline and backslash. */
-static void unescape(char *text)
+static void unescape_status(char *text)
 {
 	char *to = text;
 
@@ -320,11 +320,11 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 	};
 
 	if (!strcmp(key, "pid"))
-		s->pid = (pid_t)parse_number(value);
+		s->pid = (pid_t)parse_status_number(value);
 	else if (!strcmp(key, "since"))
-		s->since_ns = (int64_t)parse_number(value);
+		s->since_ns = (int64_t)parse_status_number(value);
 	else if (!strcmp(key, "restarted"))
-		s->restarted_ns = (int64_t)parse_number(value);
+		s->restarted_ns = (int64_t)parse_status_number(value);
 	else if (!strcmp(key, "error"))
 		s->error = parse_error(value);
 	else if (!strcmp(key, "rules_error"))
@@ -333,10 +333,10 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 		if (strcmp(key, keys[i].key) != 0)
 			continue;
 		if (keys[i].number)
-			*keys[i].number = parse_number(value);
+			*keys[i].number = parse_status_number(value);
 		if (keys[i].number || *keys[i].text)
 			continue;
-		unescape(value);
+		unescape_status(value);
 		*keys[i].text = strdup(value);
 		if (!*keys[i].text)
 			return -ENOMEM;
@@ -441,7 +441,8 @@ static int ask_sync(const struct shfs_mount *mount, const char *word,
 
 /* Runs in the child. wish: also waits until everything is durable, if it records into
  * that store. */
-static void ask(int out, const struct shfs_mount *mount, const struct wish *wish)
+static void ask_one_mount(int out, const struct shfs_mount *mount,
+                          const struct wish *wish)
 {
 	static char text[ANSWER_MAX];
 	struct answer answer = { .sync_error = 1 };
@@ -457,7 +458,7 @@ static void ask(int out, const struct shfs_mount *mount, const struct wish *wish
 		if (copy && !parse_status(copy, &status) && status.store &&
 		    is_same_store(status.store, wish->store))
 			answer.sync_error = ask_sync(mount, wish->word, answer.segment);
-		status_clear(&status);
+		mount_status_clear(&status);
 	}
 	if (!shfs_write_all(out, &answer, sizeof(answer)) &&
 	    shfs_write_all(out, text, (size_t)n))
@@ -473,7 +474,7 @@ static void question_child(int out, pid_t parent, const struct shfs_mount *mount
 	if (getppid() != parent || dup2(out, 0) < 0 || chdir("/"))
 		_exit(1);
 	close_range(1, ~0U, 0);
-	ask(0, mount, wish);
+	ask_one_mount(0, mount, wish);
 	_exit(0);
 }
 
@@ -577,7 +578,7 @@ static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_M
 
 /* Does the recorder record into another store? It has no source, so only its answer says
  * that. */
-static bool is_elsewhere(const struct shfs_mount *m, const char *store_path)
+static bool records_elsewhere(const struct shfs_mount *m, const char *store_path)
 {
 	return !m->error && shfs_mount_is_watch(m) && store_path &&
 	       !shfs_mount_is_of_store(m, store_path);
@@ -622,7 +623,7 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 		if (questions[i].pid > 0)
 			sync_error =
 				question_end(&questions[i], &mounts->list[i], segments);
-		if (is_elsewhere(&mounts->list[i], store_path))
+		if (records_elsewhere(&mounts->list[i], store_path))
 			mounts->list[i].error = -EXDEV;
 		shfs_debug(QUERY, "mount %s: %s", mounts->list[i].dir,
 		           mounts->list[i].error == -EXDEV ? "records into another store"
@@ -654,7 +655,7 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
 
 void shfs_mount_ask(struct shfs_mount *mount)
 {
-	status_clear(&mount->status);
+	mount_status_clear(&mount->status);
 	mount->status = (struct shfs_mount_status){ 0 };
 	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL, NULL);
 }
@@ -679,7 +680,7 @@ static int warn_unsynced(const struct shfs_mount *mount, int sync_error)
 	return 1;
 }
 
-static bool is_mounted(const struct shfs_mount *mount)
+static bool is_still_mounted(const struct shfs_mount *mount)
 {
 	_cleanup_mounts_ struct shfs_mounts now = { 0 };
 
@@ -695,7 +696,7 @@ bool shfs_mount_goes(const struct shfs_mount *mount)
 		return false;
 	if (shfs_mount_is_watch(mount))
 		return true;
-	while (is_mounted(mount)) {
+	while (is_still_mounted(mount)) {
 		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)
 			return false;
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);

@@ -61,7 +61,7 @@ bool shfs_is_descriptor(const char *path)
 	       !strncmp(path, "/proc/", 6);
 }
 
-static int open_output(const char *path, int flags, mode_t mode)
+static int open_output_file(const char *path, int flags, mode_t mode)
 {
 	_cleanup_close_ int dirfd = -1;
 	_cleanup_free_ char *name = NULL;
@@ -85,9 +85,9 @@ int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
 	*file = stdout;
 	if (!path || !strcmp(path, "-"))
 		return 0;
-	fd = open_output(path,
-	                 O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL),
-	                 mode);
+	fd = open_output_file(path,
+	                      O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL),
+	                      mode);
 	*file = fd < 0 ? NULL : fdopen(fd, "w");
 	return *file ? 0 : shfs_fail_output(path, fd < 0 ? -fd : errno);
 }

@@ -49,7 +49,7 @@ static void on_sigpipe(int sig)
 }
 
 /* ^C ends this program, not the pager: that shows the output until the user leaves it. */
-static void on_end(int sig)
+static void end_with_pager(int sig)
 {
 	close(STDOUT_FILENO);
 	close(STDERR_FILENO);
@@ -58,7 +58,7 @@ static void on_end(int sig)
 	raise(sig);
 }
 
-static void finish(void)
+static void finish_pager(void)
 {
 	fflush(stdout);
 	close(STDOUT_FILENO);
@@ -66,7 +66,7 @@ static void finish(void)
 	wait_for_pager();
 }
 
-static void run(const char *command, int input)
+static void exec_pager(const char *command, int input)
 {
 	/* as git does: quit on one screen, raw colours, leave the screen as it is */
 	setenv("LESS", "FRX", 0);
@@ -116,18 +116,9 @@ static void handle_signals(void)
 	struct sigaction action = { .sa_handler = on_sigpipe };
 
 	sigaction(SIGPIPE, &action, NULL);
-	action.sa_handler = on_end;
+	action.sa_handler = end_with_pager;
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		sigaction(ends[i], &action, NULL);
-}
-
-/* Passes on the width of the terminal: behind the pipe it cannot be asked. */
-static void note_columns(void)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%zu", shfs_show_columns());
-	setenv("COLUMNS", text, true);
 }
 
 /* The child: runs the command that it gets; without one it ends with its parent. */
@@ -142,7 +133,7 @@ static void wait_for_command(int control, int input)
 		_exit(0);
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		sigaction(ends[i], &before[i], NULL);
-	run(command.data, input);
+	exec_pager(command.data, input);
 }
 
 void shfs_pager_prepare(void)
@@ -172,6 +163,7 @@ void shfs_pager_prepare(void)
 void shfs_pager_start(const char *command)
 {
 	size_t len = strlen(command);
+	char columns[24];
 
 	shfs_pager_prepare();
 	if (prepared.pid <= 0 || !can_run(command))
@@ -188,11 +180,13 @@ void shfs_pager_start(const char *command)
 	}
 	close(prepared.control);
 	pager = prepared.pid;
-	note_columns();
+	/* behind the pipe a program cannot ask the terminal for its width */
+	snprintf(columns, sizeof(columns), "%zu", shfs_show_columns());
+	setenv("COLUMNS", columns, true);
 	dup2(prepared.output, STDOUT_FILENO);
 	if (isatty(STDERR_FILENO))
 		dup2(prepared.output, STDERR_FILENO);
 	close(prepared.output);
 	handle_signals();
-	atexit(finish);
+	atexit(finish_pager);
 }

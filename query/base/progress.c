@@ -13,7 +13,7 @@ static struct {
 	const char *what; /* NULL: nothing is in progress */
 } progress = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
 
-static void *draw(void *arg)
+static void *draw_progress(void *arg)
 {
 	struct timespec next;
 	int seconds = 0;
@@ -40,7 +40,7 @@ bool shfs_progress_begin(const char *what)
 	if (progress.what || !isatty(STDERR_FILENO))
 		return false;
 	progress.what = what;
-	if (pthread_create(&progress.thread, NULL, draw, NULL))
+	if (pthread_create(&progress.thread, NULL, draw_progress, NULL))
 		progress.what = NULL;
 	return progress.what;
 }

@@ -11,14 +11,9 @@
 /* Seconds whose nanoseconds fit into 64 bits: the years 1678 to 2261. */
 #define SECONDS_MAX (INT64_MAX / SHFS_NSEC_PER_SEC - 1)
 
-static time_t seconds_of(int64_t ns)
-{
-	return shfs_ns_timespec(ns).tv_sec;
-}
-
 static struct tm local_of(int64_t ns)
 {
-	time_t t = seconds_of(ns);
+	time_t t = shfs_ns_timespec(ns).tv_sec;
 	struct tm tm = { 0 };
 
 	localtime_r(&t, &tm);
@@ -34,7 +29,7 @@ static void skip_blanks(const char **p)
 }
 
 /* Skips word, if it is there as a whole. */
-static bool take_word(const char **p, const char *word)
+static bool skip_time_word(const char **p, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -75,7 +70,8 @@ static bool take_fraction(const char **p, int64_t *ns)
 	return true;
 }
 
-static int finish(const char *rest, int64_t seconds, int64_t fraction_ns, int64_t *ns)
+static int finish_time(const char *rest, int64_t seconds, int64_t fraction_ns,
+                       int64_t *ns)
 {
 	if (*rest || seconds > SECONDS_MAX || seconds < -SECONDS_MAX)
 		return -EINVAL;
@@ -91,8 +87,8 @@ static int parse_epoch(const char *p, int64_t *ns)
 	p += negative;
 	if (!take_digits(&p, 1, 12, &seconds) || !take_fraction(&p, &fraction))
 		return -EINVAL;
-	return negative ? finish(p, -seconds, -fraction, ns)
-	                : finish(p, seconds, fraction, ns);
+	return negative ? finish_time(p, -seconds, -fraction, ns)
+	                : finish_time(p, seconds, fraction, ns);
 }
 
 static const struct unit {
@@ -112,7 +108,7 @@ static const struct unit *take_unit(const char **p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
 		for (size_t k = 0; k < ARRAY_SIZE(units[i].names); k++)
-			if (units[i].names[k] && take_word(p, units[i].names[k]))
+			if (units[i].names[k] && skip_time_word(p, units[i].names[k]))
 				return &units[i];
 	return NULL;
 }
@@ -131,7 +127,7 @@ static int parse_ago(const char *p, int64_t now_ns, int64_t *ns)
 	int64_t n, seconds = 0;
 	const struct unit *unit;
 
-	if (take_word(&p, "last")) {
+	if (skip_time_word(&p, "last")) {
 		unit = take_unit(&p);
 		if (!unit)
 			return -EINVAL;
@@ -146,11 +142,11 @@ static int parse_ago(const char *p, int64_t now_ns, int64_t *ns)
 				return -EINVAL;
 			go_back(&tm, unit, n, &seconds);
 		} while (isdigit((unsigned char)*p));
-		take_word(&p, "ago");
+		skip_time_word(&p, "ago");
 	}
 	tm.tm_isdst = -1;
-	return finish(p, (int64_t)mktime(&tm) - seconds, shfs_ns_timespec(now_ns).tv_nsec,
-	              ns);
+	return finish_time(p, (int64_t)mktime(&tm) - seconds,
+	                   shfs_ns_timespec(now_ns).tv_nsec, ns);
 }
 
 static bool take_weekday(const char **p, struct tm *tm)
@@ -162,7 +158,8 @@ static bool take_weekday(const char **p, struct tm *tm)
 	};
 
 	for (int day = 0; day < 7; day++) {
-		if (!take_word(p, names[day][0]) && !take_word(p, names[day][1]))
+		if (!skip_time_word(p, names[day][0]) &&
+		    !skip_time_word(p, names[day][1]))
 			continue;
 		/* The name of today's weekday means a week ago. */
 		tm->tm_mday -= (tm->tm_wday - day + 6) % 7 + 1;
@@ -193,9 +190,9 @@ static bool take_day(const char **p, struct tm *tm)
 	const char *start = *p;
 	struct tm day = *tm;
 
-	if (take_word(p, "today")) {
+	if (skip_time_word(p, "today")) {
 		return true;
-	} else if (take_word(p, "yesterday")) {
+	} else if (skip_time_word(p, "yesterday")) {
 		tm->tm_mday--;
 		return true;
 	} else if (take_date(p, &day)) {
@@ -209,7 +206,7 @@ static bool take_day(const char **p, struct tm *tm)
 		return day.tm_mday == wanted;
 	}
 	*p = start;
-	take_word(p, "last");
+	skip_time_word(p, "last");
 	if (take_weekday(p, tm))
 		return true;
 	*p = start;
@@ -240,7 +237,7 @@ static int take_zone(const char **p, int64_t *seconds)
 	int sign;
 
 	skip_blanks(p);
-	if (take_word(p, "z") || take_word(p, "utc")) {
+	if (skip_time_word(p, "z") || skip_time_word(p, "utc")) {
 		*seconds = 0;
 		return 1;
 	}
@@ -270,7 +267,7 @@ static int parse_moment(const char *p, int64_t now_ns, int64_t *ns)
 	tm.tm_isdst = -1;
 	day = take_day(&p, &tm);
 	if (day && !*p)
-		return finish(p, mktime(&tm), 0, ns);
+		return finish_time(p, mktime(&tm), 0, ns);
 	if (day && (*p == 'T' || *p == 't'))
 		p++;
 	skip_blanks(&p);
@@ -281,7 +278,7 @@ static int parse_moment(const char *p, int64_t now_ns, int64_t *ns)
 	if (zone < 0)
 		return zone;
 	skip_blanks(&p);
-	return finish(p, zone ? timegm(&tm) - east : mktime(&tm), fraction, ns);
+	return finish_time(p, zone ? timegm(&tm) - east : mktime(&tm), fraction, ns);
 }
 
 int shfs_time_parse_at(const char *text, int64_t now_ns, int64_t *ns)
@@ -291,7 +288,7 @@ int shfs_time_parse_at(const char *text, int64_t now_ns, int64_t *ns)
 	skip_blanks(&p);
 	if (*p == '@')
 		return parse_epoch(p + 1, ns);
-	if (take_word(&p, "now") && !*p) {
+	if (skip_time_word(&p, "now") && !*p) {
 		*ns = now_ns;
 		return 0;
 	}
@@ -307,7 +304,8 @@ int shfs_time_parse(const char *text, int64_t *ns)
 
 /* --- showing --- */
 
-static void add_time(struct shfs_buf *out, const char *format, const struct tm *tm)
+static void add_formatted_time(struct shfs_buf *out, const char *format,
+                               const struct tm *tm)
 {
 	char text[64];
 
@@ -319,7 +317,7 @@ void shfs_time_show(struct shfs_buf *out, int64_t ns)
 {
 	struct tm tm = local_of(ns);
 
-	add_time(out, "%Y-%m-%d %H:%M:%S", &tm);
+	add_formatted_time(out, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
 void shfs_time_show_utc(struct shfs_buf *out, int64_t ns)
@@ -328,7 +326,7 @@ void shfs_time_show_utc(struct shfs_buf *out, int64_t ns)
 	struct tm tm = { 0 };
 
 	gmtime_r(&t.tv_sec, &tm);
-	add_time(out, "%Y-%m-%dT%H:%M:%S", &tm);
+	add_formatted_time(out, "%Y-%m-%dT%H:%M:%S", &tm);
 	shfs_buf_printf(out, ".%09ldZ", t.tv_nsec);
 }
 

@@ -41,7 +41,7 @@ static int set_rest(struct walk *w, char *rest)
 }
 
 /* Goes on where the link leads that is open as fd. */
-static int follow(struct walk *w, int fd, uid_t owner)
+static int follow_trusted_link(struct walk *w, int fd, uid_t owner)
 {
 	_cleanup_buf_ struct shfs_buf rest = { 0 };
 	char target[PATH_MAX];
@@ -81,7 +81,7 @@ static int step(struct walk *w, const char *part)
 	if (fstat(fd, &st))
 		return -errno;
 	if (S_ISLNK(st.st_mode))
-		return follow(w, fd, st.st_uid);
+		return follow_trusted_link(w, fd, st.st_uid);
 	if (!S_ISDIR(st.st_mode))
 		return -ENOTDIR;
 	shfs_closep(&w->fd);

@@ -54,24 +54,24 @@ void shfs_check_show(struct shfs_buf *out, const struct shfs_check *c)
 	}
 }
 
-static void show_count(struct shfs_buf *out, uint64_t n, const char *one)
+static void show_checked_count(struct shfs_buf *out, uint64_t n, const char *one)
 {
-	shfs_buf_printf(out, "%" PRIu64 " %s%s", n, one, n == 1 ? "" : "s");
+	shfs_buf_printf(out, "%" PRIu64 " %s%s", n, one, shfs_plural(n));
 }
 
 void shfs_check_show_counts(struct shfs_buf *out, const struct shfs_check *c)
 {
-	show_count(out, c->segments, "segment");
+	show_checked_count(out, c->segments, "segment");
 	shfs_buf_str(out, " and ");
-	show_count(out, c->hook_logs, "hook log");
+	show_checked_count(out, c->hook_logs, "hook log");
 	shfs_buf_str(out, " with ");
-	show_count(out, c->records, "record");
+	show_checked_count(out, c->records, "record");
 	shfs_buf_str(out, "; ");
-	show_count(out, c->objects, "content");
+	show_checked_count(out, c->objects, "content");
 	shfs_buf_str(out, " in ");
-	show_count(out, c->packs, "pack");
+	show_checked_count(out, c->packs, "pack");
 	shfs_buf_str(out, " and ");
-	show_count(out, c->loose, "file");
+	show_checked_count(out, c->loose, "file");
 	shfs_buf_str(out, " of their own");
 	if (c->read_bytes) {
 		shfs_buf_str(out, "; read: ");

@@ -56,7 +56,7 @@ static bool link_is_inside(int procfd, const char *name, const struct shfs_mount
 	return read_mount_id(AT_FDCWD, info, NULL) == mount->mount_id;
 }
 
-static int note_file(struct shfs_holder *h, const char *path, size_t len)
+static int note_held_file(struct shfs_holder *h, const char *path, size_t len)
 {
 	h->n_files++;
 	if (!h->file)
@@ -64,13 +64,13 @@ static int note_file(struct shfs_holder *h, const char *path, size_t len)
 	return h->file ? 0 : -ENOMEM;
 }
 
-static int note_link(struct shfs_holder *h, int procfd, const char *name)
+static int note_held_link(struct shfs_holder *h, int procfd, const char *name)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 
 	if (shfs_proc_link(procfd, name, &path))
 		return 0;
-	return note_file(h, path.data, path.len);
+	return note_held_file(h, path.data, path.len);
 }
 
 static int look_at_fds(int procfd, const struct shfs_mount *mount, struct shfs_holder *h)
@@ -94,7 +94,7 @@ static int look_at_fds(int procfd, const struct shfs_mount *mount, struct shfs_h
 			continue;
 		}
 		snprintf(name, sizeof(name), "fd/%s", entry->d_name);
-		r = note_link(h, procfd, name);
+		r = note_held_link(h, procfd, name);
 	}
 	return r;
 }
@@ -118,18 +118,9 @@ static int look_at_maps(int procfd, const struct shfs_mount *mount, struct shfs_
 		            2 &&
 		    path && makedev(major, minor) == mount->dev &&
 		    (!h->file || strcmp(h->file, line + path) != 0))
-			r = note_file(h, line + path, strlen(line + path));
+			r = note_held_file(h, line + path, strlen(line + path));
 	}
 	return r;
-}
-
-static int look_at(int procfd, const struct shfs_mount *mount, struct shfs_holder *h)
-{
-	int r = look_at_fds(procfd, mount, h);
-
-	h->stands = h->stands || link_is_inside(procfd, "cwd", mount) ||
-	            link_is_inside(procfd, "root", mount);
-	return r ? r : look_at_maps(procfd, mount, h);
 }
 
 static int add_holder(struct shfs_holders *holders, struct shfs_holder *h)
@@ -156,7 +147,11 @@ static int look_at_process(pid_t pid, const struct shfs_mount *mount,
 	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
 		return 0; /* it has ended */
 	memcpy(h.comm, stat.comm, sizeof(h.comm));
-	r = look_at(procfd, mount, &h);
+	r = look_at_fds(procfd, mount, &h);
+	h.stands = h.stands || link_is_inside(procfd, "cwd", mount) ||
+	           link_is_inside(procfd, "root", mount);
+	if (!r)
+		r = look_at_maps(procfd, mount, &h);
 	if (!r && (h.stands || h.n_files))
 		r = add_holder(holders, &h);
 	free(h.file);
@@ -164,9 +159,9 @@ static int look_at_process(pid_t pid, const struct shfs_mount *mount,
 }
 
 /* Calls look for each process but this one. */
-static int each_process(const struct shfs_mount *mount, struct shfs_holders *out,
-                        int (*look)(pid_t pid, const struct shfs_mount *mount,
-                                    struct shfs_holders *holders))
+static int for_each_process(const struct shfs_mount *mount, struct shfs_holders *out,
+                            int (*look)(pid_t pid, const struct shfs_mount *mount,
+                                        struct shfs_holders *holders))
 {
 	_cleanup_(closedirp) DIR *dir = opendir("/proc");
 	_cleanup_holders_ struct shfs_holders holders = { 0 };
@@ -190,7 +185,7 @@ static int each_process(const struct shfs_mount *mount, struct shfs_holders *out
 
 int shfs_holders_find(const struct shfs_mount *mount, struct shfs_holders *out)
 {
-	return each_process(mount, out, look_at_process);
+	return for_each_process(mount, out, look_at_process);
 }
 
 static int look_at_table(pid_t pid, const struct shfs_mount *mount,
@@ -215,5 +210,5 @@ static int look_at_table(pid_t pid, const struct shfs_mount *mount,
 
 int shfs_holders_elsewhere(const struct shfs_mount *mount, struct shfs_holders *out)
 {
-	return each_process(mount, out, look_at_table);
+	return for_each_process(mount, out, look_at_table);
 }

@@ -59,7 +59,7 @@ static bool is_kept_by_period(struct picking *p, int64_t time_ns)
 	return kept;
 }
 
-static bool is_kept(struct picking *p, int64_t time_ns)
+static bool is_kept_by_policy(struct picking *p, int64_t time_ns)
 {
 	const struct shfs_prune_policy *o = &p->prune->policy;
 	bool kept = p->n_kept < o->keep_last;
@@ -70,14 +70,7 @@ static bool is_kept(struct picking *p, int64_t time_ns)
 	return is_kept_by_period(p, time_ns) || kept;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static bool goes(struct picking *p, struct shfs_rows *rows)
+static bool is_version_to_prune(struct picking *p, struct shfs_rows *rows)
 {
 	const struct shfs_prune_policy *o = &p->prune->policy;
 	int64_t file_id = shfs_rows_int(rows, 0), n = shfs_rows_int(rows, 1);
@@ -92,18 +85,18 @@ static bool goes(struct picking *p, struct shfs_rows *rows)
 	}
 	if (shfs_rows_int(rows, 6)) /* the version that it became by a rename decides */
 		return true;
-	kept = is_kept(p, time_ns);
+	kept = is_kept_by_policy(p, time_ns);
 	if (shfs_rows_int(rows, 5) && !o->also_newest)
 		return false;
 	return !kept && (!o->older_ns || time_ns < o->older_ns) &&
 	       (uint64_t)shfs_rows_int(rows, 3) >= o->larger &&
 	       (!o->files || (p->n_meant && bsearch(&id, p->meant, p->n_meant, sizeof(id),
-	                                            compare_ids)));
+	                                            shfs_compare_int64)));
 }
 
 /* --- all versions --- */
 
-static int add(struct picking *p, struct shfs_rows *rows, bool stays)
+static int add_candidate(struct picking *p, struct shfs_rows *rows, bool stays)
 {
 	struct candidate *c;
 
@@ -151,7 +144,7 @@ static int find_meant(struct picking *p)
 		r = 0;
 	}
 	if (p->n_meant)
-		qsort(p->meant, p->n_meant, sizeof(*p->meant), compare_ids);
+		qsort(p->meant, p->n_meant, sizeof(*p->meant), shfs_compare_int64);
 	return r;
 }
 
@@ -173,13 +166,13 @@ static int read_versions(struct picking *p)
 	                       &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = add(p, rows, !goes(p, rows));
+		r = add_candidate(p, rows, !is_version_to_prune(p, rows));
 	return r;
 }
 
 /* --- objects --- */
 
-static int compare_objects(const void *a, const void *b)
+static int compare_candidate_ids(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 
@@ -194,17 +187,17 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Makes one entry for each object, and drops those of which a version stays. */
-static void merge(struct picking *p)
+static void merge_candidates(struct picking *p)
 {
 	size_t n = 0, kept = 0;
 
 	if (!p->n)
 		return;
-	qsort(p->list, p->n, sizeof(*p->list), compare_objects);
+	qsort(p->list, p->n, sizeof(*p->list), compare_candidate_ids);
 	for (size_t i = 0; i < p->n; i++) {
 		struct candidate *c = &p->list[i], *last = n ? &p->list[n - 1] : NULL;
 
-		if (!last || compare_objects(c, last)) {
+		if (!last || compare_candidate_ids(c, last)) {
 			p->list[n++] = *c;
 			continue;
 		}
@@ -217,16 +210,18 @@ static void merge(struct picking *p)
 	p->n = kept;
 }
 
-static struct candidate *find(struct picking *p, const struct shfs_object_id *id)
+static struct candidate *find_candidate(struct picking *p,
+                                        const struct shfs_object_id *id)
 {
 	struct candidate key = { .id = *id };
 
-	return p->n ? bsearch(&key, p->list, p->n, sizeof(key), compare_objects) : NULL;
+	return p->n ? bsearch(&key, p->list, p->n, sizeof(key), compare_candidate_ids)
+	            : NULL;
 }
 
 static int add_stored(void *arg, const struct shfs_stored *object)
 {
-	struct candidate *c = find(arg, &object->id);
+	struct candidate *c = find_candidate(arg, &object->id);
 
 	if (c)
 		c->stored += object->stored;
@@ -236,7 +231,7 @@ static int add_stored(void *arg, const struct shfs_stored *object)
 /* Chooses, of the objects in the store, the oldest until the store is small enough.
  * Deltas against a removed object take more room afterwards, so each later round removes
  * more. */
-static int choose(struct picking *p)
+static int choose_oldest_objects(struct picking *p)
 {
 	struct shfs_prune *prune = p->prune;
 	uint64_t most = prune->policy.max_bytes, total, excess, sum = 0;
@@ -261,11 +256,11 @@ static int choose(struct picking *p)
 		sum += p->list[n].stored;
 	p->n = n;
 	if (n)
-		qsort(p->list, n, sizeof(*p->list), compare_objects);
+		qsort(p->list, n, sizeof(*p->list), compare_candidate_ids);
 	return 0;
 }
 
-static int show_versions(struct picking *p)
+static int show_pruned_versions(struct picking *p)
 {
 	struct shfs_prune *prune = p->prune;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -279,7 +274,7 @@ static int show_versions(struct picking *p)
 		struct shfs_object_id id;
 
 		r = shfs_object_parse(shfs_rows_text(rows, 3), &id);
-		if (r || !find(p, &id))
+		if (r || !find_candidate(p, &id))
 			continue;
 		prune->versions++;
 		if (prune->show)
@@ -296,7 +291,7 @@ static void picking_free(struct picking *p)
 	free(p->meant);
 }
 
-static int pick(void *arg, struct shfs_objects *out)
+static int pick_objects_to_prune(void *arg, struct shfs_objects *out)
 {
 	struct shfs_prune *prune = arg;
 	_cleanup_(picking_free) struct picking p = { .prune = prune };
@@ -308,9 +303,9 @@ static int pick(void *arg, struct shfs_objects *out)
 		r = find_meant(&p);
 	if (!r)
 		r = read_versions(&p);
-	merge(&p);
+	merge_candidates(&p);
 	if (!r)
-		r = choose(&p);
+		r = choose_oldest_objects(&p);
 	if (!r && prune->dry) {
 		prune->objects = p.n;
 		prune->bytes = 0;
@@ -318,7 +313,7 @@ static int pick(void *arg, struct shfs_objects *out)
 			prune->bytes += p.list[i].stored;
 	}
 	if (!r)
-		r = show_versions(&p);
+		r = show_pruned_versions(&p);
 	for (size_t i = 0; i < p.n && !r; i++)
 		r = shfs_objects_add(out, &p.list[i].id);
 	return r;
@@ -330,7 +325,7 @@ static int run_once(struct shfs_prune *prune)
 {
 	_cleanup_objects_ struct shfs_objects none = { 0 };
 	struct shfs_collect how = {
-		.pick = pick,
+		.pick = pick_objects_to_prune,
 		.arg = prune,
 		.named = true,
 		.alone = prune->alone,
@@ -340,7 +335,8 @@ static int run_once(struct shfs_prune *prune)
 	};
 
 	prune->picks = 0;
-	return prune->dry ? pick(prune, &none) : shfs_collect(prune->store, &how);
+	return prune->dry ? pick_objects_to_prune(prune, &none)
+	                  : shfs_collect(prune->store, &how);
 }
 
 static bool is_too_large(const struct shfs_prune *prune)

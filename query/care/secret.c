@@ -70,7 +70,7 @@ static int find_processes(struct finder *f)
 	return r;
 }
 
-static bool is_secret(struct finder *f, const char *path, const char *root)
+static bool is_secret_path(struct finder *f, const char *path, const char *root)
 {
 	const char *below = shfs_path_relative(path, root);
 
@@ -107,13 +107,13 @@ static int find_kin(struct finder *f, int64_t file_id, const char *of)
 		const char *path = shfs_rows_text(rows, 0);
 
 		r = 0;
-		if (!is_secret(f, path, shfs_rows_text(rows, 1)))
+		if (!is_secret_path(f, path, shfs_rows_text(rows, 1)))
 			f->found(f->arg, &(struct shfs_secret){ .path = path, .of = of });
 	}
 	return r;
 }
 
-static int find_files(struct finder *f)
+static int find_secret_files(struct finder *f)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(f->index,
@@ -126,7 +126,7 @@ static int find_files(struct finder *f)
 		const char *path = shfs_rows_text(rows, 0);
 
 		r = 0;
-		if (!is_secret(f, path, shfs_rows_text(rows, 1)))
+		if (!is_secret_path(f, path, shfs_rows_text(rows, 1)))
 			continue;
 		if (shfs_rows_int(rows, 3))
 			f->found(f->arg, &(struct shfs_secret){ .path = path });
@@ -149,7 +149,7 @@ int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config
 	if (!r)
 		r = find_processes(&f);
 	if (!r)
-		r = find_files(&f);
+		r = find_secret_files(&f);
 	shfs_redactor_free(f.redactor);
 	shfs_rules_free(f.rules);
 	return r;

@@ -62,7 +62,7 @@ static int add_object(void *arg, const struct shfs_stored *o)
 	return 0;
 }
 
-static int compare_objects(const void *a, const void *b)
+static int compare_measured_objects(const void *a, const void *b)
 {
 	return shfs_object_compare(&((const struct object *)a)->id,
 	                           &((const struct object *)b)->id);
@@ -74,10 +74,10 @@ static void merge_objects(struct store_stats *s)
 	size_t n = 0;
 
 	if (s->n)
-		qsort(s->objects, s->n, sizeof(*s->objects), compare_objects);
+		qsort(s->objects, s->n, sizeof(*s->objects), compare_measured_objects);
 	for (size_t i = 0; i < s->n; i++) {
 		s->stored_bytes += s->objects[i].stored;
-		if (n && !compare_objects(&s->objects[i], &s->objects[n - 1])) {
+		if (n && !compare_measured_objects(&s->objects[i], &s->objects[n - 1])) {
 			s->objects[n - 1].stored += s->objects[i].stored;
 			continue;
 		}
@@ -87,8 +87,8 @@ static void merge_objects(struct store_stats *s)
 	s->n = n;
 }
 
-static struct place *add_place(struct place **list, size_t *n, size_t *cap,
-                               const char *path, size_t len)
+static struct place *add_measured_place(struct place **list, size_t *n, size_t *cap,
+                                        const char *path, size_t len)
 {
 	struct place *p;
 
@@ -123,7 +123,8 @@ static int count_versions(struct store_stats *s, struct shfs_index *index)
 		int64_t file_id = shfs_rows_int(rows, 0);
 
 		r = shfs_object_parse(shfs_rows_text(rows, 2), &key.id);
-		o = s->n ? bsearch(&key, s->objects, s->n, sizeof(key), compare_objects)
+		o = s->n ? bsearch(&key, s->objects, s->n, sizeof(key),
+		                   compare_measured_objects)
 		         : NULL;
 		if (r || !o)
 			continue;
@@ -131,9 +132,9 @@ static int count_versions(struct store_stats *s, struct shfs_index *index)
 		s->version_bytes += (uint64_t)shfs_rows_int(rows, 3);
 		if (file_id != last || !file) {
 			last = file_id;
-			file = add_place(&s->files, &s->n_files, &s->cap_files,
-			                 shfs_rows_text(rows, 1),
-			                 shfs_rows_bytes(rows, 1));
+			file = add_measured_place(&s->files, &s->n_files, &s->cap_files,
+			                          shfs_rows_text(rows, 1),
+			                          shfs_rows_bytes(rows, 1));
 			if (!file)
 				return -ENOMEM;
 		}
@@ -178,7 +179,8 @@ static int sum_dirs(struct store_stats *s)
 		const char *path = s->files[i].path;
 
 		if (!dir || compare_dirs(&s->files[i], &s->files[i - 1]))
-			dir = add_place(&s->dirs, &s->n_dirs, &cap, path, dir_len(path));
+			dir = add_measured_place(&s->dirs, &s->n_dirs, &cap, path,
+			                         dir_len(path));
 		if (!dir)
 			return -ENOMEM;
 		dir->stored += s->files[i].stored;
@@ -204,7 +206,8 @@ static void line(struct shfs_buf *out, const char *label, uint64_t bytes)
 	shfs_buf_char(out, '\n');
 }
 
-static void list(struct shfs_buf *out, const char *title, const struct place *p, size_t n)
+static void show_largest_places(struct shfs_buf *out, const char *title,
+                                const struct place *p, size_t n)
 {
 	shfs_buf_printf(out, "\n%s\n", title);
 	for (size_t i = 0; i < n; i++) {
@@ -217,7 +220,7 @@ static void list(struct shfs_buf *out, const char *title, const struct place *p,
 	}
 }
 
-static bool say(const struct store_stats *s, int64_t limit)
+static bool show_store_stats(const struct store_stats *s, int64_t limit)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
@@ -235,8 +238,10 @@ static bool say(const struct store_stats *s, int64_t limit)
 	                ", deduplication saves a factor of %.1f, compression %.1f\n",
 	                ratio(s->version_bytes, s->content_bytes),
 	                ratio(s->content_bytes, s->stored_bytes));
-	list(&out, "Files that take most", s->files, MIN(s->n_files, (size_t)limit));
-	list(&out, "Directories that take most", s->dirs, MIN(s->n_dirs, (size_t)limit));
+	show_largest_places(&out, "Files that take most", s->files,
+	                    MIN(s->n_files, (size_t)limit));
+	show_largest_places(&out, "Directories that take most", s->dirs,
+	                    MIN(s->n_dirs, (size_t)limit));
 	return shfs_show_flush(&out);
 }
 
@@ -253,7 +258,7 @@ static void json_list(struct shfs_json *json, const char *key, const struct plac
 	shfs_json_array_end(json);
 }
 
-static bool say_json(const struct store_stats *s, int64_t limit)
+static bool json_store_stats(const struct store_stats *s, int64_t limit)
 {
 	struct shfs_json json = { 0 };
 
@@ -292,6 +297,7 @@ int shfs_stats_store(struct shfs_context *ctx, struct shfs_index *index,
 	if (r)
 		return shfs_fail_index(index, r);
 	shfs_context_pager(ctx);
-	return (json ? say_json(&s, limit) : say(&s, limit)) ? SHFS_EXIT_OK
-	                                                     : SHFS_EXIT_FAILURE;
+	return (json ? json_store_stats(&s, limit) : show_store_stats(&s, limit))
+	               ? SHFS_EXIT_OK
+	               : SHFS_EXIT_FAILURE;
 }

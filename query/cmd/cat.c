@@ -43,7 +43,8 @@ static int cat_version(struct shfs_store *store, const struct shfs_version *vers
 	return SHFS_EXIT_FAILURE;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_cat(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                   char **argv)
 {
 	int code, worst = SHFS_EXIT_OK;
 
@@ -67,5 +68,5 @@ const struct shfs_command shfs_cmd_cat = {
 		       "Also FILE@{2 hours ago} and FILE@{COMMAND}.",
 	.operands = { 1, -1 },
 	.alone = true,
-	.run_on_index = run,
+	.run_on_index = run_cat,
 };

@@ -17,7 +17,7 @@
 static struct shfs_check_options opts = { .progress = shfs_check_progress };
 static bool json;
 
-static bool show_json(const struct shfs_check *c)
+static bool json_check(const struct shfs_check *c)
 {
 	struct shfs_json j = { 0 };
 
@@ -27,7 +27,7 @@ static bool show_json(const struct shfs_check *c)
 	return shfs_json_end(&j);
 }
 
-static bool show_text(const struct shfs_check *c)
+static bool show_check(const struct shfs_check *c)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 	size_t n = c->n_flaws - c->n_harmless, lost = c->n_losses - c->n_known;
@@ -41,17 +41,18 @@ static bool show_text(const struct shfs_check *c)
 	shfs_check_show_counts(&out, c);
 	if (n)
 		shfs_buf_printf(&out, "%zu flaw%s, %zu version%s lost\n", n,
-		                n == 1 ? "" : "s", lost, lost == 1 ? "" : "s");
+		                shfs_plural(n), lost, shfs_plural(lost));
 	else
 		shfs_buf_str(&out, "no flaws\n");
 	return shfs_show_flush(&out);
 }
 
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+static int run_check(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                     char **argv)
 {
 	_cleanup_check_ struct shfs_check check = { 0 };
 	_cleanup_free_ char *hook_dir = NULL;
-	/* so the index tells more than the journal */
+	/* then the index has rows that the journal does not have any more */
 	bool is_pending = shfs_forget_pending(store) > 0;
 	int r;
 
@@ -67,7 +68,7 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	shfs_check_progress_end();
 	if (r)
 		return shfs_check_fail(r);
-	if (!(json ? show_json(&check) : show_text(&check)))
+	if (!(json ? json_check(&check) : show_check(&check)))
 		return SHFS_EXIT_FAILURE;
 	if (check.n_flaws == check.n_harmless)
 		return SHFS_EXIT_OK;
@@ -109,5 +110,5 @@ const struct shfs_command shfs_cmd_check = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
 	.option = option_part,
-	.run_on_store = run,
+	.run_on_store = run_check,
 };

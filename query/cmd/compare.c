@@ -30,7 +30,7 @@ struct compare {
 	struct shfs_buf out;
 };
 
-static bool is_same(struct shfs_comparison *comparison)
+static bool has_no_difference(struct shfs_comparison *comparison)
 {
 	for (struct shfs_stage *s = shfs_comparison_stages(comparison); s; s = s->next)
 		if (s->differences)
@@ -99,7 +99,8 @@ static int show_texts(struct compare *c, const struct shfs_stage *stage)
 	return r;
 }
 
-static void show_line(struct compare *c, int side, const char *what, const char *text)
+static void show_difference_line(struct compare *c, int side, const char *what,
+                                 const char *text)
 {
 	shfs_buf_printf(&c->out, "%c %s%s%s", side ? '+' : '-', c->style->dim, what,
 	                c->style->off);
@@ -110,9 +111,9 @@ static void show_line(struct compare *c, int side, const char *what, const char 
 static void show_lines(struct compare *c, const char *what, const char *a, const char *b)
 {
 	if (a)
-		show_line(c, 0, what, a);
+		show_difference_line(c, 0, what, a);
 	if (b)
-		show_line(c, 1, what, b);
+		show_difference_line(c, 1, what, b);
 }
 
 static void show_statuses(struct compare *c, const struct shfs_stage *stage)
@@ -123,7 +124,7 @@ static void show_statuses(struct compare *c, const struct shfs_stage *stage)
 
 		if (command->has_status)
 			snprintf(text, sizeof(text), "%lld", (long long)command->status);
-		show_line(c, i, "exit status ", text);
+		show_difference_line(c, i, "exit status ", text);
 	}
 }
 
@@ -142,7 +143,8 @@ static void show_version(struct compare *c, int side, const char *what,
 	shfs_buf_char(&c->out, '\n');
 }
 
-static int show_files(struct compare *c, const struct shfs_difference *d, size_t *shown)
+static int show_file_difference(struct compare *c, const struct shfs_difference *d,
+                                size_t *shown)
 {
 	const char *what = d->kind == SHFS_DIFFERENT_INPUT ? "read " : "made ";
 	const struct shfs_version *a = &d->version[0], *b = &d->version[1];
@@ -178,7 +180,7 @@ static int show_difference(struct compare *c, const struct shfs_stage *stage,
 		show_statuses(c, stage);
 		return 0;
 	default:
-		return show_files(c, d, shown);
+		return show_file_difference(c, d, shown);
 	}
 }
 
@@ -197,12 +199,6 @@ static int show_command(struct compare *c, const struct shfs_entry *entry, char 
 	shfs_show_directory(&c->out, entry->command.cwd);
 	shfs_buf_printf(&c->out, "%s\n", c->style->off);
 	return r;
-}
-
-static int show_commands(struct compare *c, const struct shfs_stage *stage)
-{
-	return show_command(c, &stage->entry[0], '-')
-	               ?: show_command(c, &stage->entry[1], '+');
 }
 
 /* Shows one line for each: "out.csv@1 out.csv@2". */
@@ -280,14 +276,15 @@ static const char *first_words(const struct shfs_stage *stage)
 	}
 }
 
-static int show_text(struct compare *c)
+static int show_comparison(struct compare *c)
 {
 	struct shfs_stage *stage = shfs_comparison_stages(c->comparison);
 	int r;
 
 	while (!stage->n_unexplained && stage->next)
 		stage = stage->next;
-	r = show_commands(c, stage);
+	r = show_command(c, &stage->entry[0], '-')
+	            ?: show_command(c, &stage->entry[1], '+');
 	if (!stage->differences) {
 		shfs_buf_printf(&c->out, "\n%sthe same%s\n", c->style->dim,
 		                c->style->off);
@@ -308,15 +305,6 @@ static int show_text(struct compare *c)
 
 /* --- JSON --- */
 
-static void json_status(struct shfs_json *j, const char *key,
-                        const struct shfs_command_row *command)
-{
-	if (command->has_status)
-		shfs_json_int(j, key, command->status);
-	else
-		shfs_json_null(j, key);
-}
-
 static void json_side(struct shfs_json *j, const struct shfs_stage *stage,
                       const struct shfs_difference *d, int side)
 {
@@ -334,7 +322,10 @@ static void json_side(struct shfs_json *j, const struct shfs_stage *stage,
 		shfs_json_str(j, key, command->cwd);
 		break;
 	case SHFS_DIFFERENT_STATUS:
-		json_status(j, key, command);
+		if (command->has_status)
+			shfs_json_int(j, key, command->status);
+		else
+			shfs_json_null(j, key);
 		break;
 	case SHFS_DIFFERENT_INPUT:
 	case SHFS_DIFFERENT_RESULT:
@@ -371,13 +362,13 @@ static void json_stage(struct shfs_json *j, const struct shfs_stage *stage)
 	shfs_json_object_end(j);
 }
 
-static int show_json(struct compare *c)
+static int json_comparison(struct compare *c)
 {
 	_cleanup_json_ struct shfs_json j = { 0 };
 	bool ok = true;
 
 	shfs_json_begin(&j, "compare");
-	shfs_json_bool(&j, "same", is_same(c->comparison));
+	shfs_json_bool(&j, "same", has_no_difference(c->comparison));
 	shfs_json_array(&j, "stages");
 	for (struct shfs_stage *s = shfs_comparison_stages(c->comparison); s && ok;
 	     s = s->next) {
@@ -424,17 +415,17 @@ static int find_both(struct shfs_index *index, char **operands, int64_t ids[2])
 	return ids[0] == ids[1] ? fail_one(index, ids[0]) : 0;
 }
 
-static int answer(struct shfs_context *ctx, struct compare *c)
+static int answer_compare(struct shfs_context *ctx, struct compare *c)
 {
 	int r;
 
 	if (json) {
-		r = show_json(c);
+		r = json_comparison(c);
 	} else {
 		shfs_context_pager(ctx);
 		c->style = shfs_style_of(ctx);
 		c->diff.color = shfs_context_color(ctx);
-		r = show_text(c);
+		r = show_comparison(c);
 		if (!r && !shfs_show_flush(&c->out))
 			r = -EIO;
 	}
@@ -442,10 +433,11 @@ static int answer(struct shfs_context *ctx, struct compare *c)
 		return TROUBLE;
 	if (r)
 		return shfs_fail_index(c->index, r) ? TROUBLE : 0;
-	return is_same(c->comparison) ? 0 : DIFFERENT;
+	return has_no_difference(c->comparison) ? 0 : DIFFERENT;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_compare(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                       char **argv)
 {
 	struct compare c = { .index = index, .store = shfs_context_opened(ctx) };
 	int64_t ids[2];
@@ -454,7 +446,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	if (code)
 		return code;
 	r = shfs_compare(index, ids, &c.comparison);
-	code = r ? shfs_fail_index(index, r), TROUBLE : answer(ctx, &c);
+	code = r ? shfs_fail_index(index, r), TROUBLE : answer_compare(ctx, &c);
 	shfs_comparison_free(c.comparison);
 	shfs_buf_free(&c.out);
 	return code;
@@ -475,5 +467,5 @@ const struct shfs_command shfs_cmd_compare = {
 	.operands = { 2, 2 },
 	.at_once = true,
 	.trouble = TROUBLE,
-	.run_on_index = run,
+	.run_on_index = run_compare,
 };

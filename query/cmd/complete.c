@@ -380,7 +380,7 @@ static void complete_option(struct shfs_context *ctx, const struct line *line,
 	complete_options(cur, shfs_common_options);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_complete(struct shfs_context *ctx, int argc, char **argv)
 {
 	const char *cur = argc ? argv[argc - 1] : "";
 	struct line line = { 0 };
@@ -409,5 +409,5 @@ const struct shfs_command shfs_cmd_complete = {
 	.hidden = true,
 	.alone = true,
 	.at_once = true,
-	.run = run,
+	.run = run_complete,
 };

@@ -42,7 +42,8 @@ static int find_first(struct shfs_index *index, const char *operand,
 	return r < 0 ? shfs_fail_index(index, r) : 0;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_diff_command(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                            char **argv)
 {
 	_cleanup_version_ struct shfs_version first = { 0 }, second = { 0 };
 	struct shfs_diff_side side[2] = { { .fd = -1 }, { .fd = -1 } };
@@ -68,7 +69,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return code;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_diff_option(const struct shfs_option *opt, const char *value)
 {
 	if (!*value || strlen(value) > 6 || value[strspn(value, "0123456789")])
 		return shfs_bad_value(opt, value, "a number of lines");
@@ -88,8 +89,8 @@ const struct shfs_command shfs_cmd_diff = {
 	{ "brief", 'q', NULL, "only report whether they differ", .flag = &opts.brief },
 	},
 	.operands = { 1, 2 },
-	.option = option,
+	.option = set_diff_option,
 	.at_once = true,
 	.trouble = TROUBLE,
-	.run_on_index = run,
+	.run_on_index = run_diff_command,
 };

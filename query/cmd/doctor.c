@@ -57,8 +57,8 @@ struct doctor {
 
 /* Prints a result. fix: a line that says what to do, or NULL. The caller escapes user
  * bytes. */
-static void _printf_(4, 5)
-	say(struct doctor *d, enum level level, const char *fix, const char *fmt, ...)
+static void _printf_(4, 5) report_finding(struct doctor *d, enum level level,
+                                          const char *fix, const char *fmt, ...)
 {
 	const char *color = level == LEVEL_OK ? "" : d->style->bad;
 	_cleanup_free_ char *what = NULL;
@@ -89,7 +89,7 @@ static void _printf_(4, 5)
 /* --- programs --- */
 
 /* The first executable file of that name in PATH, malloc'ed; NULL. */
-static char *find_program(const char *name)
+static char *find_in_path(const char *name)
 {
 	const char *path = getenv("PATH");
 
@@ -141,11 +141,11 @@ static void check_kernel(struct doctor *d)
 	uname(&u);
 	sscanf(u.release, "%u.%u", &major, &minor);
 	if (major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR))
-		say(d, LEVEL_OK, NULL, "Linux %s", u.release);
+		report_finding(d, LEVEL_OK, NULL, "Linux %s", u.release);
 	else
-		say(d, LEVEL_WARN, "use a newer kernel",
-		    "Linux %s is older than what shfs is tested with (%d.%d)", u.release,
-		    KERNEL_MAJOR, KERNEL_MINOR);
+		report_finding(d, LEVEL_WARN, "use a newer kernel",
+		               "Linux %s is older than what shfs is tested with (%d.%d)",
+		               u.release, KERNEL_MAJOR, KERNEL_MINOR);
 }
 
 static void check_device(struct doctor *d)
@@ -153,17 +153,18 @@ static void check_device(struct doctor *d)
 	_cleanup_close_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 
 	if (fd >= 0)
-		say(d, LEVEL_OK, NULL, "/dev/fuse can be opened");
+		report_finding(d, LEVEL_OK, NULL, "/dev/fuse can be opened");
 	else if (errno == ENOENT)
-		say(d, LEVEL_FAIL,
-		    "as root: modprobe fuse; for a container: --device /dev/fuse",
-		    "there is no /dev/fuse");
+		report_finding(
+			d, LEVEL_FAIL,
+			"as root: modprobe fuse; for a container: --device /dev/fuse",
+			"there is no /dev/fuse");
 	else if (errno == EACCES)
-		say(d, LEVEL_FAIL, "as root: chmod 666 /dev/fuse",
-		    "/dev/fuse may not be opened");
+		report_finding(d, LEVEL_FAIL, "as root: chmod 666 /dev/fuse",
+		               "/dev/fuse may not be opened");
 	else
-		say(d, LEVEL_FAIL, "for a container: --device /dev/fuse",
-		    "/dev/fuse cannot be opened: %s", strerror(errno));
+		report_finding(d, LEVEL_FAIL, "for a container: --device /dev/fuse",
+		               "/dev/fuse cannot be opened: %s", strerror(errno));
 }
 
 /* Why the set-id bit of this program has no effect; NULL: it has one. */
@@ -184,23 +185,25 @@ static const char *why_not_setuid(const char *program)
 
 static void check_fusermount(struct doctor *d)
 {
-	_cleanup_free_ char *program = find_program("fusermount3");
+	_cleanup_free_ char *program = find_in_path("fusermount3");
 	enum level bad = geteuid() ? LEVEL_FAIL : LEVEL_WARN; /* root needs none */
 	const char *why;
 
 	if (!program) {
-		say(d, bad, "as root: apt install fuse3", "fusermount3 is not in PATH");
+		report_finding(d, bad, "as root: apt install fuse3",
+		               "fusermount3 is not in PATH");
 		return;
 	}
 	why = why_not_setuid(program);
 	if (why)
-		say(d, bad, "as root: apt install --reinstall fuse3", "%s %s", program,
-		    why);
+		report_finding(d, bad, "as root: apt install --reinstall fuse3", "%s %s",
+		               program, why);
 	else if (geteuid() && access("/etc/mtab", F_OK))
-		say(d, LEVEL_FAIL, "as root: ln -s ../proc/self/mounts /etc/mtab",
-		    "without /etc/mtab fusermount3 cannot unmount");
+		report_finding(d, LEVEL_FAIL,
+		               "as root: ln -s ../proc/self/mounts /etc/mtab",
+		               "without /etc/mtab fusermount3 cannot unmount");
 	else
-		say(d, LEVEL_OK, NULL, "%s is set-user-id root", program);
+		report_finding(d, LEVEL_OK, NULL, "%s is set-user-id root", program);
 }
 
 /* Does the text have this line, not in a comment? */
@@ -224,12 +227,13 @@ static void check_allow_other(struct doctor *d)
 	if (!geteuid() ||
 	    (!shfs_read_file_at(AT_FDCWD, "/etc/fuse.conf", RC_MAX, &text) &&
 	     has_line(text.data, "user_allow_other")))
-		say(d, LEVEL_OK, NULL, "a mount can be opened to others (--allow-other)");
+		report_finding(d, LEVEL_OK, NULL,
+		               "a mount can be opened to others (--allow-other)");
 	else
-		say(d, LEVEL_WARN,
-		    "only if you need that, as root: echo user_allow_other "
-		    ">>/etc/fuse.conf",
-		    "sudo and other users cannot enter your mounts");
+		report_finding(d, LEVEL_WARN,
+		               "only if you need that, as root: echo user_allow_other "
+		               ">>/etc/fuse.conf",
+		               "sudo and other users cannot enter your mounts");
 }
 
 /* Warns of a pid namespace: processes outside of it cannot be named from here. */
@@ -240,15 +244,15 @@ static void check_namespace(struct doctor *d)
 	unsigned outer, inner;
 
 	if (shfs_read_file_at(AT_FDCWD, "/proc/self/status", RC_MAX, &text)) {
-		say(d, LEVEL_FAIL, "mount it: mount -t proc proc /proc",
-		    "there is no /proc");
+		report_finding(d, LEVEL_FAIL, "mount it: mount -t proc proc /proc",
+		               "there is no /proc");
 		return;
 	}
 	pids = strstr(text.data, "\nNSpid:");
 	if (pids && sscanf(pids + 7, "%u %u", &outer, &inner) == 2)
-		say(d, LEVEL_WARN, NULL,
-		    "in a pid namespace: processes outside of it are recorded without a "
-		    "name");
+		report_finding(d, LEVEL_WARN, NULL,
+		               "in a pid namespace: processes outside of it are recorded "
+		               "without a name");
 }
 
 static void check_program(struct doctor *d)
@@ -264,10 +268,10 @@ static void check_program(struct doctor *d)
 #endif
 
 	if (program && !access(program, X_OK))
-		say(d, LEVEL_OK, NULL, "%s", complete);
+		report_finding(d, LEVEL_OK, NULL, "%s", complete);
 	else
-		say(d, LEVEL_FAIL, "install shfs as a whole: ./dev install",
-		    "shfs-fuse is not installed beside shfs");
+		report_finding(d, LEVEL_FAIL, "install shfs as a whole: ./dev install",
+		               "shfs-fuse is not installed beside shfs");
 }
 
 /* --- the shells --- */
@@ -313,14 +317,15 @@ static void check_completion(struct doctor *d, const char *shell)
 {
 	if (!strcmp(shell, "bash") &&
 	    access("/usr/share/bash-completion/bash_completion", R_OK))
-		say(d, LEVEL_WARN, "as root: apt install bash-completion",
-		    "bash: TAB does not complete shfs without bash-completion");
+		report_finding(
+			d, LEVEL_WARN, "as root: apt install bash-completion",
+			"bash: TAB does not complete shfs without bash-completion");
 }
 
 /* Checks a shell: the user's own must have the hook; for others it is only reported. */
 static void check_shell(struct doctor *d, const char *shell)
 {
-	_cleanup_free_ char *program = find_program(shell), *rc = rc_file(shell);
+	_cleanup_free_ char *program = find_in_path(shell), *rc = rc_file(shell);
 	_cleanup_free_ char *fix = NULL;
 	_cleanup_buf_ struct shfs_buf text = { 0 }, shown = { 0 }, quoted = { 0 };
 
@@ -329,15 +334,17 @@ static void check_shell(struct doctor *d, const char *shell)
 	shfs_show_directory(&shown, rc);
 	shfs_quote_shell(&quoted, rc, strlen(rc));
 	if (!shfs_read_file_at(AT_FDCWD, rc, RC_MAX, &text) && loads_hook(text.data)) {
-		say(d, LEVEL_OK, NULL, "%s: %s loads the hook", shell, shown.data);
+		report_finding(d, LEVEL_OK, NULL, "%s: %s loads the hook", shell,
+		               shown.data);
 		check_completion(d, shell);
 	} else if (!strcmp(shell, shfs_hook_shell())) {
 		if (asprintf(&fix, "echo '%s' >>%s", shfs_hook_rc_line(shell),
 		             quoted.data) < 0)
 			fix = NULL;
-		say(d, LEVEL_WARN, fix,
-		    "%s: %s does not load the hook, so its commands have no text", shell,
-		    shown.data);
+		report_finding(
+			d, LEVEL_WARN, fix,
+			"%s: %s does not load the hook, so its commands have no text",
+			shell, shown.data);
 	}
 }
 
@@ -353,21 +360,21 @@ static const struct loadable {
 
 static void check_loadable(struct doctor *d, const struct loadable *l)
 {
-	_cleanup_free_ char *program = find_program(l->shell), *fix = NULL;
+	_cleanup_free_ char *program = find_in_path(l->shell), *fix = NULL;
 	_cleanup_free_ char *lib = shfs_path_installed("lib", l->file);
 
 	if (!program)
 		return;
 	if (lib && !run_shell(program, l->flag, l->load, lib)) {
-		say(d, LEVEL_OK, NULL, "%s loads the compiled hook", l->shell);
+		report_finding(d, LEVEL_OK, NULL, "%s loads the compiled hook", l->shell);
 		return;
 	}
 	if (asprintf(&fix, lib ? "build shfs against this %s" : "build it with %s",
 	             lib ? l->shell : l->package) < 0)
 		fix = NULL;
-	say(d, LEVEL_WARN, fix,
-	    "%s %s the compiled hook: the prompt is about %g ms slower", l->shell,
-	    lib ? "cannot load" : "has not", l->ms);
+	report_finding(d, LEVEL_WARN, fix,
+	               "%s %s the compiled hook: the prompt is about %g ms slower",
+	               l->shell, lib ? "cannot load" : "has not", l->ms);
 }
 
 static void check_shells(struct doctor *d)
@@ -381,7 +388,7 @@ static void check_shells(struct doctor *d)
 
 /* --- configuration and store --- */
 
-static void check_config(struct doctor *d)
+static void diagnose_config(struct doctor *d)
 {
 	_cleanup_free_ char *path = NULL, *message = NULL;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -394,15 +401,15 @@ static void check_config(struct doctor *d)
 	r = path ? shfs_config_read(&config, path, &message) : -ENOMEM;
 	if (message) {
 		shfs_quote_display(&shown, message, strlen(message));
-		say(d, LEVEL_FAIL, "correct that line", "%s", shown.data);
+		report_finding(d, LEVEL_FAIL, "correct that line", "%s", shown.data);
 	} else if (r) {
-		say(d, LEVEL_FAIL, NULL, "the configuration cannot be read: %s",
-		    strerror(-r));
+		report_finding(d, LEVEL_FAIL, NULL,
+		               "the configuration cannot be read: %s", strerror(-r));
 	} else {
 		shfs_show_directory(&shown, path);
-		say(d, LEVEL_OK, NULL, "%s %s", shown.data,
-		    access(path, F_OK) ? "is not there: the defaults hold"
-		                       : "is in order");
+		report_finding(d, LEVEL_OK, NULL, "%s %s", shown.data,
+		               access(path, F_OK) ? "is not there: the defaults hold"
+		                                  : "is in order");
 	}
 	shfs_config_free(&config);
 }
@@ -418,13 +425,13 @@ static void check_room(struct doctor *d, const struct shfs_store *store)
 	bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	shfs_show_size(&room, bytes);
 	if (bytes >= ROOM_BYTES && fs.f_favail)
-		say(d, LEVEL_OK, NULL, "%s free for the store", room.data);
+		report_finding(d, LEVEL_OK, NULL, "%s free for the store", room.data);
 	else if (bytes && fs.f_favail)
-		say(d, LEVEL_WARN, "make room on that disk", "only %s free for the store",
-		    room.data);
+		report_finding(d, LEVEL_WARN, "make room on that disk",
+		               "only %s free for the store", room.data);
 	else
-		say(d, LEVEL_FAIL, "make room on that disk",
-		    "no space left for the store: nothing is recorded");
+		report_finding(d, LEVEL_FAIL, "make room on that disk",
+		               "no space left for the store: nothing is recorded");
 }
 
 static void check_remote(struct doctor *d, const struct shfs_store *store)
@@ -434,12 +441,14 @@ static void check_remote(struct doctor *d, const struct shfs_store *store)
 	if (!shfs_store_may_hang(store->path))
 		return;
 	if (runtime)
-		say(d, LEVEL_OK, NULL,
-		    "it is on a network or FUSE file system; prompts do not wait for it");
+		report_finding(d, LEVEL_OK, NULL,
+		               "it is on a network or FUSE file system; prompts do not "
+		               "wait for it");
 	else
-		say(d, LEVEL_WARN,
-		    "set XDG_RUNTIME_DIR to a directory of this machine, 0700",
-		    "it is on a network or FUSE file system, and prompts wait for it");
+		report_finding(d, LEVEL_WARN,
+		               "set XDG_RUNTIME_DIR to a directory of this machine, 0700",
+		               "it is on a network or FUSE file system, and prompts wait "
+		               "for it");
 }
 
 /* Reports gaps. Returns their number, or a negative errno. */
@@ -454,7 +463,8 @@ static int check_gaps(struct doctor *d, struct shfs_index *index)
 	shfs_gap_show(&shown, &gaps.list[0]);
 	if (gaps.n > 1)
 		shfs_buf_printf(&shown, " (and %zu times before)", gaps.n - 1);
-	say(d, LEVEL_WARN, NULL, "%s; " SHFS_GAP_MEANS, shown.data ? shown.data : "");
+	report_finding(d, LEVEL_WARN, NULL, "%s; " SHFS_GAP_MEANS,
+	               shown.data ? shown.data : "");
 	return (int)gaps.n;
 }
 
@@ -472,21 +482,23 @@ static void check_journal(struct doctor *d, struct shfs_index *index)
 		r = gaps < 0 ? gaps : r;
 	}
 	if (r <= 0) {
-		say(d, LEVEL_FAIL, "shfs reindex", "the index cannot be read: %s",
-		    shfs_index_error(index));
+		report_finding(d, LEVEL_FAIL, "shfs reindex",
+		               "the index cannot be read: %s", shfs_index_error(index));
 		return;
 	}
 	damaged = shfs_rows_int(rows, 0);
 	lost = shfs_rows_int(rows, 1);
 	if (damaged)
-		say(d, LEVEL_WARN, NULL,
-		    "%" PRId64 " bytes of the journal are damaged and were passed over",
-		    damaged);
+		report_finding(d, LEVEL_WARN, NULL,
+		               "%" PRId64
+		               " bytes of the journal are damaged and were passed over",
+		               damaged);
 	if (lost)
-		say(d, LEVEL_WARN, NULL, "%" PRId64 " records were lost in the past",
-		    lost);
+		report_finding(d, LEVEL_WARN, NULL,
+		               "%" PRId64 " records were lost in the past", lost);
 	if (!damaged && !lost && !gaps)
-		say(d, LEVEL_OK, NULL, "the journal is sound, the index opens");
+		report_finding(d, LEVEL_OK, NULL,
+		               "the journal is sound, the index opens");
 }
 
 struct secrets {
@@ -513,21 +525,23 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 	                            secret->command ?: "") < 0)
 		fix = NULL;
 	if (secret->of)
-		say(d, LEVEL_WARN, fix,
-		    "the store has the content of a secret file under another name: %s "
-		    "(of %s)",
-		    file.data ?: "", of.data ?: "");
+		report_finding(d, LEVEL_WARN, fix,
+		               "the store has the content of a secret file under another "
+		               "name: %s (of %s)",
+		               file.data ?: "", of.data ?: "");
 	else if (secret->path)
-		say(d, LEVEL_WARN, fix, "the store has the content of a secret file: %s",
-		    file.data ?: "");
+		report_finding(d, LEVEL_WARN, fix,
+		               "the store has the content of a secret file: %s",
+		               file.data ?: "");
 	else if (secret->command)
-		say(d, LEVEL_WARN, fix,
-		    "the store has what looks like a secret, in command %.7s",
-		    secret->command);
+		report_finding(d, LEVEL_WARN, fix,
+		               "the store has what looks like a secret, in command %.7s",
+		               secret->command);
 	else
-		say(d, LEVEL_WARN, "shfs forget --no-command, with --grep or --since",
-		    "the store has what looks like a secret, in the arguments of a "
-		    "process without a command");
+		report_finding(
+			d, LEVEL_WARN, "shfs forget --no-command, with --grep or --since",
+			"the store has what looks like a secret, in the arguments of a "
+			"process without a command");
 }
 
 static void check_secrets(struct doctor *d, struct shfs_index *index)
@@ -541,13 +555,15 @@ static void check_secrets(struct doctor *d, struct shfs_index *index)
 	r = config ? shfs_secrets_find(index, config, say_secret, &s) : -ENOMEM;
 	shfs_progress_end();
 	if (r)
-		say(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s",
-		    strerror(-r));
+		report_finding(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s",
+		               strerror(-r));
 	else if (s.n > SECRETS_SHOWN)
-		say(d, LEVEL_WARN, NULL, "and from %u more commands, processes or files",
-		    s.n - SECRETS_SHOWN);
+		report_finding(d, LEVEL_WARN, NULL,
+		               "and from %u more commands, processes or files",
+		               s.n - SECRETS_SHOWN);
 	else if (!s.n)
-		say(d, LEVEL_OK, NULL, "nothing in the store looks like a secret");
+		report_finding(d, LEVEL_OK, NULL,
+		               "nothing in the store looks like a secret");
 }
 
 /* Checks the index without ingesting: other trouble of this machine must not stop the
@@ -561,14 +577,16 @@ static void check_index(struct doctor *d, struct shfs_store *store)
 		check_journal(d, index);
 		check_secrets(d, index);
 	} else if (r == -ENOENT) {
-		say(d, LEVEL_OK, NULL, "there is no index yet; the first query makes it");
+		report_finding(d, LEVEL_OK, NULL,
+		               "there is no index yet; the first query makes it");
 	} else if (r == -EPROTONOSUPPORT) {
-		say(d, LEVEL_FAIL, "upgrade shfs, or: shfs reindex",
-		    "a newer version of shfs made the index");
+		report_finding(d, LEVEL_FAIL, "upgrade shfs, or: shfs reindex",
+		               "a newer version of shfs made the index");
 	} else if (r == -EBADMSG) {
-		say(d, LEVEL_FAIL, "shfs reindex", "the index is damaged");
+		report_finding(d, LEVEL_FAIL, "shfs reindex", "the index is damaged");
 	} else {
-		say(d, LEVEL_FAIL, NULL, "the index cannot be opened: %s", strerror(-r));
+		report_finding(d, LEVEL_FAIL, NULL, "the index cannot be opened: %s",
+		               strerror(-r));
 	}
 }
 
@@ -581,21 +599,24 @@ static void check_store(struct doctor *d)
 
 	shfs_show_directory(&shown, path);
 	if (r == -ENOENT) {
-		say(d, LEVEL_OK, NULL,
-		    "nothing is recorded yet: there is no store yet; shfs mount makes %s",
-		    shown.data);
+		report_finding(d, LEVEL_OK, NULL,
+		               "nothing is recorded yet: there is no store yet; shfs "
+		               "mount makes %s",
+		               shown.data);
 		return;
 	}
 	if (r) {
-		say(d, LEVEL_FAIL, NULL, "the store %s cannot be used: %s", shown.data,
-		    shfs_store_strerror(r));
+		report_finding(d, LEVEL_FAIL, NULL, "the store %s cannot be used: %s",
+		               shown.data, shfs_store_strerror(r));
 		return;
 	}
 	if (faccessat(store->dirfd, ".", W_OK, AT_EACCESS))
-		say(d, LEVEL_FAIL, NULL, "the store %s cannot be written to: %s",
-		    shown.data, strerror(errno));
+		report_finding(d, LEVEL_FAIL, NULL,
+		               "the store %s cannot be written to: %s", shown.data,
+		               strerror(errno));
 	else
-		say(d, LEVEL_OK, NULL, "the store %s is yours alone", shown.data);
+		report_finding(d, LEVEL_OK, NULL, "the store %s is yours alone",
+		               shown.data);
 	check_remote(d, store);
 	check_room(d, store);
 	check_index(d, store);
@@ -608,7 +629,8 @@ static void check_mounts(struct doctor *d)
 	                         &mounts);
 
 	if (r)
-		say(d, LEVEL_FAIL, NULL, "mounts cannot be listed: %s", strerror(-r));
+		report_finding(d, LEVEL_FAIL, NULL, "mounts cannot be listed: %s",
+		               strerror(-r));
 	for (size_t i = 0; i < mounts.n; i++) {
 		const struct shfs_mount *m = &mounts.list[i];
 		_cleanup_buf_ struct shfs_buf dir = { 0 };
@@ -620,15 +642,16 @@ static void check_mounts(struct doctor *d)
 		if (m->error && asprintf(&fix, "shfs umount %s", dir.data) < 0)
 			fix = NULL;
 		if (m->error)
-			say(d, LEVEL_FAIL, fix, "the mount %s %s", dir.data,
-			    m->error == -ENOTCONN ? "is dead" : "does not answer");
+			report_finding(d, LEVEL_FAIL, fix, "the mount %s %s", dir.data,
+			               m->error == -ENOTCONN ? "is dead"
+			                                     : "does not answer");
 		else if (m->status.error)
-			say(d, LEVEL_FAIL, "see shfs status",
-			    "the mount %s records nothing: %s", dir.data,
-			    strerror(m->status.error));
+			report_finding(d, LEVEL_FAIL, "see shfs status",
+			               "the mount %s records nothing: %s", dir.data,
+			               strerror(m->status.error));
 		else
-			say(d, LEVEL_OK, NULL, "the mount %s works and records",
-			    dir.data);
+			report_finding(d, LEVEL_OK, NULL,
+			               "the mount %s works and records", dir.data);
 	}
 }
 
@@ -644,13 +667,16 @@ static void check_helper(struct doctor *d)
 		return;
 	strcpy(address.sun_path, path);
 	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		say(d, LEVEL_OK, NULL,
-		    "a helper runs: shfs mount can record without FUSE (--backend)");
+		report_finding(
+			d, LEVEL_OK, NULL,
+			"a helper runs: shfs mount can record without FUSE (--backend)");
 	else if (errno == ENOENT)
-		say(d, LEVEL_OK, NULL, "mounts use FUSE: no helper runs at %s", path);
+		report_finding(d, LEVEL_OK, NULL, "mounts use FUSE: no helper runs at %s",
+		               path);
 	else
-		say(d, LEVEL_WARN, "sudo systemctl restart shfs-helper.socket",
-		    "the helper at %s cannot be reached: %s", path, strerror(errno));
+		report_finding(d, LEVEL_WARN, "sudo systemctl restart shfs-helper.socket",
+		               "the helper at %s cannot be reached: %s", path,
+		               strerror(errno));
 }
 
 /* --- all of them --- */
@@ -662,12 +688,12 @@ static const struct {
 	{ "install", check_program },    { "kernel", check_kernel },
 	{ "device", check_device },      { "fusermount", check_fusermount },
 	{ "others", check_allow_other }, { "proc", check_namespace },
-	{ "shells", check_shells },      { "config", check_config },
+	{ "shells", check_shells },      { "config", diagnose_config },
 	{ "store", check_store },        { "helper", check_helper },
 	{ "mounts", check_mounts },
 };
 
-static bool finish(struct doctor *d)
+static bool finish_diagnosis(struct doctor *d)
 {
 	if (opts.json) {
 		shfs_json_array_end(&d->json);
@@ -677,7 +703,7 @@ static bool finish(struct doctor *d)
 	return shfs_show_flush(&d->text);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_doctor(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct doctor d = { .ctx = ctx, .style = shfs_style_of(ctx) };
 	bool shown;
@@ -690,7 +716,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		d.check = checks[i].name;
 		checks[i].run(&d);
 	}
-	shown = finish(&d);
+	shown = finish_diagnosis(&d);
 	shfs_buf_free(&d.text);
 	shfs_json_free(&d.json);
 	if (!shown)
@@ -706,5 +732,5 @@ const struct shfs_command shfs_cmd_doctor = {
 	.options = {
 	{ "json", 0, NULL, "for programs", .flag = &opts.json },
 	},
-	.run = run,
+	.run = run_doctor,
 };

@@ -39,13 +39,13 @@ static const struct shfs_export_format *find_format(const char *name)
 	return NULL;
 }
 
-static int open_output(struct shfs_export *x)
+static int open_export_output(struct shfs_export *x)
 {
 	return shfs_output_option(opts.output, opts.force, 0666, &x->file);
 }
 
 /* Closes the output; main checks standard output. */
-static int close_output(struct shfs_export *x)
+static int close_export_output(struct shfs_export *x)
 {
 	bool failed;
 
@@ -61,14 +61,14 @@ static int close_output(struct shfs_export *x)
 
 static int write_text(struct shfs_export *x, const struct shfs_export_format *format)
 {
-	int r = format->runs || format->directory ? 0 : open_output(x);
+	int r = format->runs || format->directory ? 0 : open_export_output(x);
 
 	if (!r)
 		r = format->write(x);
 	if (!r && x->out.failed)
 		r = -ENOMEM;
 	if (!r && !x->file)
-		r = open_output(x);
+		r = open_export_output(x);
 	if (!r && x->out.len)
 		fwrite(x->out.data, 1, x->out.len, x->file);
 	return r;
@@ -88,22 +88,12 @@ static int export(struct shfs_export *x, const struct shfs_export_format *format
 		r = doubts;
 	if (!r)
 		r = write_text(x, format);
-	code = close_output(x);
+	code = close_export_output(x);
 	return r ? r : code ? code : doubts ? SHFS_EXIT_NOT_FOUND : 0;
 }
 
-static int find_targets(struct shfs_index *index, int n, char **names,
-                        struct shfs_version *targets)
-{
-	int code = 0;
-
-	for (int i = 0; i < n && !code; i++)
-		code = shfs_version_spec_find(index, names[i], &targets[i]);
-	return code;
-}
-
-static int prepare(struct shfs_context *ctx, struct shfs_export *x,
-                   const struct shfs_export_format *format)
+static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
+                          const struct shfs_export_format *format)
 {
 	int code = 0;
 
@@ -131,13 +121,13 @@ static int write_tar(struct shfs_context *ctx, int n, char **paths, int fd, bool
 static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 {
 	struct shfs_export x = { 0 };
-	int code = open_output(&x), closed;
+	int code = open_export_output(&x), closed;
 	bool written;
 
 	if (code)
 		return code;
 	code = write_tar(ctx, n, paths, fileno(x.file), &written);
-	closed = close_output(&x);
+	closed = close_export_output(&x);
 	return code ?: closed;
 }
 
@@ -167,7 +157,7 @@ static int export_tar(struct shfs_context *ctx, int n, char **paths)
 	return r ? shfs_fail_output(opts.output, -r) : code;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_export(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_export_format *format =
 		strcmp(argv[0], "tar") ? find_format(argv[0]) : NULL;
@@ -185,13 +175,14 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	}
 	if (!format || !(index = shfs_context_index(ctx, &code)))
 		return code;
-	code = prepare(ctx, &x, format);
+	code = prepare_export(ctx, &x, format);
 	if (code)
 		return code;
 	targets = calloc(n, sizeof(*targets));
 	if (!targets)
 		return shfs_fail_index(index, -ENOMEM);
-	code = find_targets(index, n, argv + 1, targets);
+	for (int i = 0; i < n && !code; i++)
+		code = shfs_version_spec_find(index, argv[i + 1], &targets[i]);
 	r = code ? 0 : shfs_workflow_new(index, targets, n, format->by_name, &wf);
 	x.wf = wf;
 	if (!code && !r)
@@ -225,5 +216,5 @@ const struct shfs_command shfs_cmd_export = {
 	{ "force", 'f', NULL, "overwrite the output if it exists", .flag = &opts.force },
 	},
 	.operands = { 1, -1 },
-	.run = run,
+	.run = run_export,
 };

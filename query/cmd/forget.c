@@ -44,14 +44,9 @@ struct job {
 	struct shfs_buf out;
 };
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* --- recordings that must not run --- */
 
-static int refuse(const char *what, const char *name, const char *hint)
+static int refuse_forget(const char *what, const char *name, const char *hint)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
@@ -61,7 +56,7 @@ static int refuse(const char *what, const char *name, const char *hint)
 	return SHFS_EXIT_REFUSED;
 }
 
-static int seal(void *arg, struct shfs_buf *segments)
+static int seal_mounted_segments(void *arg, struct shfs_buf *segments)
 {
 	struct job *j = arg;
 
@@ -81,7 +76,7 @@ static int check_producers(struct job *j)
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0)
-		return refuse(
+		return refuse_forget(
 			"this may still be recorded: ", shfs_rows_text(rows, 0),
 			"unmount it there, or mount and unmount it there once more");
 	return r ? shfs_fail_index(j->index, r) : 0;
@@ -93,28 +88,31 @@ static int refuse_unlocked(const struct job *j)
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
 	if (!over)
-		return refuse("the store is on a network file system, where nothing can "
-		              "be locked",
-		              "", "end all mounts on all machines first");
+		return refuse_forget(
+			"the store is on a network file system, where nothing can "
+			"be locked",
+			"", "end all mounts on all machines first");
 	shfs_show_directory(&shown, over);
 	shfs_error("nothing is forgotten: the store is inside the mount %s", shown.data);
 	shfs_hint("shfs umount %s first", shown.data);
 	return SHFS_EXIT_REFUSED;
 }
 
-static int fail(struct job *j, int error)
+static int explain_forget_failure(struct job *j, int error)
 {
 	if (error == -EBUSY && j->busy)
-		return refuse("no answer from the mount ", j->busy,
-		              "shfs umount it first, and mount it again afterwards");
+		return refuse_forget(
+			"no answer from the mount ", j->busy,
+			"shfs umount it first, and mount it again afterwards");
 	if (error == -EBUSY)
-		return refuse("a prune, repair or another forget is at work, or "
-		              "something uses the index, just now",
-		              "", "try again");
+		return refuse_forget("a prune, repair or another forget is at work, or "
+		                     "something uses the index, just now",
+		                     "", "try again");
 	if (error == -EINPROGRESS)
-		return refuse("some of it may still be recorded, by a process that "
-		              "cannot be asked",
-		              "", "end that recording first (it may run in a container)");
+		return refuse_forget(
+			"some of it may still be recorded, by a process that "
+			"cannot be asked",
+			"", "end that recording first (it may run in a container)");
 	if (error == -EOPNOTSUPP)
 		return refuse_unlocked(j);
 	if (error == -ENOSPC || error == -EDQUOT) {
@@ -124,8 +122,8 @@ static int fail(struct job *j, int error)
 		return SHFS_EXIT_FAILURE;
 	}
 	if (error == -EPROTONOSUPPORT)
-		return refuse("another version of shfs wrote some of the journal", "",
-		              "use that version");
+		return refuse_forget("another version of shfs wrote some of the journal",
+		                     "", "use that version");
 	if (j->index)
 		return shfs_fail_index(j->index, error);
 	shfs_error("cannot read the journal: %s", strerror(-error));
@@ -133,13 +131,6 @@ static int fail(struct job *j, int error)
 }
 
 /* --- the selection --- */
-
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
 
 static int show_entry(struct job *j, bool is_process, int64_t id)
 {
@@ -190,7 +181,7 @@ static int take_commands(struct job *j, bool whole)
 		j->ids[j->n_ids++] = id;
 	}
 	if (j->n_ids)
-		qsort(j->ids, j->n_ids, sizeof(*j->ids), compare);
+		qsort(j->ids, j->n_ids, sizeof(*j->ids), shfs_compare_int64);
 	return r;
 }
 
@@ -198,8 +189,8 @@ static bool is_meant(const struct job *j, int64_t command_id, int64_t process_id
 {
 	int64_t id = commands.no_command ? process_id : command_id;
 
-	return !j->of_commands ||
-	       (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id), compare));
+	return !j->of_commands || (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id),
+	                                               shfs_compare_int64));
 }
 
 static void show_file(struct job *j, const char *path, int64_t n)
@@ -308,15 +299,15 @@ static int take_operand(struct job *j, const char *operand)
 		if (code)
 			return code;
 		r = take_version(j, v.file_id, v.n, v.path);
-		return r ? fail(j, r) : 0;
+		return r ? explain_forget_failure(j, r) : 0;
 	}
 	if (!r)
 		return shfs_fail_unseen(j->index, path);
 	r = r < 0 ? r : shfs_filter_add(&files, SHFS_FILTER_PATH, operand);
-	return r < 0 ? fail(j, r) : 0;
+	return r < 0 ? explain_forget_failure(j, r) : 0;
 }
 
-static int take_all(struct job *j)
+static int choose_forgotten(struct job *j)
 {
 	bool of_versions = shfs_filter_is_of_versions(&files);
 	int r = 0;
@@ -350,7 +341,7 @@ static int job_begin(struct job *j, bool to_forget)
 	int code = 0;
 
 	if (r)
-		return fail(j, r);
+		return explain_forget_failure(j, r);
 	j->index = shfs_forget_index(j->forget);
 	if (to_forget && shfs_forget_is_alone(j->forget))
 		code = check_producers(j);
@@ -358,13 +349,13 @@ static int job_begin(struct job *j, bool to_forget)
 		code = take_operand(j, j->argv[i]);
 	if (!code)
 		code = shfs_filter_resolve(&files, j->ctx, j->index);
-	r = code ? 0 : take_all(j);
+	r = code ? 0 : choose_forgotten(j);
 	shfs_filter_cut(&files, n);
 	if (opts.everywhere)
 		shfs_forget_everywhere(j->forget);
 	if (!code && !r)
 		r = shfs_forget_measure(j->forget, &j->stats);
-	return r ? fail(j, r) : code;
+	return r ? explain_forget_failure(j, r) : code;
 }
 
 /* 0; an exit code, or -1: nothing is left to do. */
@@ -382,7 +373,7 @@ static int check_any(const struct job *j)
 
 /* --- output --- */
 
-static int say_json(const struct job *j, bool done)
+static int json_forget(const struct job *j, bool done)
 {
 	struct shfs_json json = { 0 };
 
@@ -398,9 +389,10 @@ static int say_json(const struct job *j, bool done)
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static void count(struct shfs_buf *out, const struct shfs_forget_stats *s)
+static void show_forget_counts(struct shfs_buf *out, const struct shfs_forget_stats *s)
 {
-	shfs_buf_printf(out, "%" PRIu64 " command%s, ", s->commands, plural(s->commands));
+	shfs_buf_printf(out, "%" PRIu64 " command%s, ", s->commands,
+	                shfs_plural(s->commands));
 	if (s->processes)
 		shfs_buf_printf(out, "%" PRIu64 " process%s of no command, ",
 		                s->processes, s->processes == 1 ? "" : "es");
@@ -408,20 +400,20 @@ static void count(struct shfs_buf *out, const struct shfs_forget_stats *s)
 	                "%" PRIu64 " access%s, %" PRIu64 " version%s; %" PRIu64
 	                " content%s, ",
 	                s->accesses, s->accesses == 1 ? "" : "es", s->versions,
-	                plural(s->versions), s->objects, plural(s->objects));
+	                shfs_plural(s->versions), s->objects, shfs_plural(s->objects));
 	shfs_show_size(out, s->bytes);
 }
 
 /* what: "would be forgotten" */
-static int say(struct job *j, FILE *to, const char *what)
+static int show_forgotten(struct job *j, FILE *to, const char *what)
 {
 	_cleanup_buf_ struct shfs_buf counts = { 0 };
 
-	count(&counts, &j->stats);
+	show_forget_counts(&counts, &j->stats);
 	if (j->shown > SHOWN_MAX)
 		shfs_buf_printf(&j->out, "… and %zu more\n", j->shown - SHOWN_MAX);
 	if (counts.failed || j->out.failed)
-		return fail(j, -ENOMEM);
+		return explain_forget_failure(j, -ENOMEM);
 	fprintf(to, "%s%s: %s\n", j->out.data ? j->out.data : "", what, counts.data);
 	return SHFS_EXIT_OK;
 }
@@ -454,9 +446,9 @@ static int say_elsewhere(struct job *j, FILE *to)
 	if (n > SHOWN_MAX)
 		shfs_buf_printf(&out, "… and %zu more\n", n - SHOWN_MAX);
 	if (r || out.failed)
-		return fail(j, r ? r : -ENOMEM);
+		return explain_forget_failure(j, r ? r : -ENOMEM);
 	fprintf(to, "%sthe same content stays in %zu version%s elsewhere\n",
-	        out.data ? out.data : "", n, plural(n));
+	        out.data ? out.data : "", n, shfs_plural(n));
 	return SHFS_EXIT_OK;
 }
 
@@ -469,7 +461,7 @@ static bool is_yes(const char *question)
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int ask(struct job *j)
+static int confirm_forget(struct job *j)
 {
 	int code = SHFS_EXIT_OK;
 
@@ -497,13 +489,13 @@ static int preview(struct job *j)
 	if (!code && opts.dry_run && !opts.json && j->of_files && j->stats.elsewhere)
 		code = say_elsewhere(j, stdout);
 	if (!code && opts.dry_run)
-		code = (opts.json ? say_json(j, false)
-		                  : say(j, stdout, "would be forgotten"))
+		code = (opts.json ? json_forget(j, false)
+		                  : show_forgotten(j, stdout, "would be forgotten"))
 		               ?: -1;
 	if (!code && !opts.dry_run) {
-		code = say(j, stderr, "this is to be forgotten");
+		code = show_forgotten(j, stderr, "this is to be forgotten");
 		if (!code)
-			code = ask(j);
+			code = confirm_forget(j);
 	}
 	job_end(j);
 	return code;
@@ -532,20 +524,20 @@ static int do_it(struct job *j)
 		return SHFS_EXIT_FAILURE;
 	}
 	if (r)
-		return fail(j, r);
-	return opts.json ? say_json(j, true) : say(j, stdout, "forgotten");
+		return explain_forget_failure(j, r);
+	return opts.json ? json_forget(j, true) : show_forgotten(j, stdout, "forgotten");
 }
 
 /* Completes an interrupted forget. */
-static int finish(struct job *j)
+static int finish_pending_forget(struct job *j)
 {
 	int r = shfs_forget_pending(j->store);
 
 	if (r <= 0)
-		return r ? fail(j, r) : 0;
+		return r ? explain_forget_failure(j, r) : 0;
 	r = shfs_forget_finish(j->store, j->hook_dir, &j->beside);
 	if (r)
-		return fail(j, r);
+		return explain_forget_failure(j, r);
 	shfs_warn("an earlier, interrupted shfs forget is complete now");
 	j->finished = true;
 	return 0;
@@ -571,15 +563,15 @@ static int read_contents(struct job *j)
 	return code;
 }
 
-static int forget(struct job *j)
+static int forget_selection(struct job *j)
 {
-	int code = finish(j);
+	int code = finish_pending_forget(j);
 
 	if (code || resume)
 		return code;
 	code = shfs_filter_split(&commands, &files);
 	if (code)
-		return fail(j, code);
+		return explain_forget_failure(j, code);
 	j->of_commands = commands.n || commands.no_command;
 	j->of_files = files.n || j->argc;
 	code = read_contents(j);
@@ -601,7 +593,7 @@ static bool has_hook_logs(struct shfs_context *ctx)
 	       !access(path, F_OK);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_forget(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct job j = { .ctx = ctx, .argc = argc, .argv = argv };
 	int code = SHFS_EXIT_OK;
@@ -620,13 +612,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("without a terminal to ask, --yes or --dry-run is needed");
 		return SHFS_EXIT_USAGE;
 	}
-	j.beside = (struct shfs_forget_beside){ seal, &j };
+	j.beside = (struct shfs_forget_beside){ seal_mounted_segments, &j };
 	j.store = shfs_context_store(ctx, has_hook_logs(ctx), &code);
 	if (!j.store)
 		return code;
 	shfs_mounts_sync(j.store->path);
 	j.hook_dir = shfs_runtime_hook_dir(j.store->path);
-	code = forget(&j);
+	code = forget_selection(&j);
 	if (!opts.dry_run)
 		shfs_mounts_let_go(j.store->path);
 	free(j.hook_dir);
@@ -636,7 +628,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_forget_option(const struct shfs_option *opt, const char *value)
 {
 	return shfs_filter_option(&commands, opt, value);
 }
@@ -674,6 +666,6 @@ const struct shfs_command shfs_cmd_forget = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, -1 },
-	.option = option,
-	.run = run,
+	.option = set_forget_option,
+	.run = run_forget,
 };

@@ -16,7 +16,7 @@ static struct {
 	bool dry_run, json, alone, despite_damage;
 } opts;
 
-static int say(uint64_t objects, uint64_t bytes)
+static int show_gc_result(uint64_t objects, uint64_t bytes)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 	struct shfs_json json = { 0 };
@@ -30,14 +30,14 @@ static int say(uint64_t objects, uint64_t bytes)
 	}
 	shfs_buf_printf(&out, "%s: %" PRIu64 " object%s that nothing names, ",
 	                opts.dry_run ? "would be collected" : "collected", objects,
-	                objects == 1 ? "" : "s");
+	                shfs_plural(objects));
 	shfs_show_size(&out, bytes);
 	shfs_buf_char(&out, '\n');
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static int measure(struct shfs_store *store, struct shfs_garbage *g, uint64_t *objects,
-                   uint64_t *bytes)
+static int measure_garbage(struct shfs_store *store, struct shfs_garbage *g,
+                           uint64_t *objects, uint64_t *bytes)
 {
 	struct shfs_objects found = { 0 };
 	int r = shfs_garbage_pick(g, &found);
@@ -50,7 +50,8 @@ static int measure(struct shfs_store *store, struct shfs_garbage *g, uint64_t *o
 	return r;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+static int run_gc(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                  char **argv)
 {
 	struct shfs_garbage g = { store, opts.despite_damage };
 	uint64_t objects = 0, bytes = 0;
@@ -64,11 +65,12 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	};
 	int r;
 
-	r = opts.dry_run ? measure(store, &g, &objects, &bytes)
+	r = opts.dry_run ? measure_garbage(store, &g, &objects, &bytes)
 	                 : shfs_collect(store, &how);
 	if (objects && !opts.dry_run)
 		shfs_mounts_let_go(store->path);
-	return r ? shfs_fail_collect(store, "collected", r) : say(objects, bytes);
+	return r ? shfs_fail_collect(store, "collected", r)
+	         : show_gc_result(objects, bytes);
 }
 
 const struct shfs_command shfs_cmd_gc = {
@@ -88,5 +90,5 @@ const struct shfs_command shfs_cmd_gc = {
 	{ "dry-run", 'n', NULL, "only show how much would go", .flag = &opts.dry_run },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
-	.run_on_store = run,
+	.run_on_store = run_gc,
 };

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_help(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_command *command = argc ? shfs_command_by_name(argv[0]) : NULL;
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -29,5 +29,5 @@ const struct shfs_command shfs_cmd_help = {
 	.args = "[COMMAND]",
 	.summary = "Explain a command",
 	.operands = { 0, 1 },
-	.run = run,
+	.run = run_help,
 };

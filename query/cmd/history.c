@@ -20,7 +20,7 @@ static bool json;
 static char **paths; /* that were asked for; ends with NULL */
 static size_t n_paths;
 
-static int add_path(const char *operand)
+static int add_highlighted_path(const char *operand)
 {
 	void *more = reallocarray(paths, n_paths + 2, sizeof(*paths));
 
@@ -34,13 +34,6 @@ static int add_path(const char *operand)
 	return 0;
 }
 
-static void free_paths(void)
-{
-	while (n_paths)
-		free(paths[--n_paths]);
-	free(TAKE_PTR(paths));
-}
-
 /* Is something in .git asked for? Then its files are shown one by one. */
 static bool is_bookkeeping_asked(void)
 {
@@ -52,12 +45,12 @@ static bool is_bookkeeping_asked(void)
 
 /* --- options --- */
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_history_option(const struct shfs_option *opt, const char *value)
 {
 	int code = shfs_filter_option(&filter, opt, value);
 
 	if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
-	    add_path(value))
+	    add_highlighted_path(value))
 		return shfs_no_memory(), SHFS_EXIT_FAILURE;
 	return code;
 }
@@ -189,7 +182,7 @@ static int end_output(struct output *o)
 	return shfs_json_end(&o->json) ? 0 : -EIO;
 }
 
-static int put_rows(struct output *o, struct shfs_rows *rows)
+static int show_history_rows(struct output *o, struct shfs_rows *rows)
 {
 	int r;
 
@@ -232,7 +225,8 @@ static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_history(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                       char **argv)
 {
 	_cleanup_query_ struct shfs_query query = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -243,7 +237,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 		return code;
 	for (int i = 0; i < argc && !r; i++)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
-		            ?: add_path(argv[i]);
+		            ?: add_highlighted_path(argv[i]);
 	if (!r)
 		r = shfs_filter_measure(&filter, index);
 	if (!r)
@@ -255,7 +249,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	if (!r && json)
 		begin_output(&o);
 	if (!r)
-		r = put_rows(&o, rows);
+		r = show_history_rows(&o, rows);
 	if (!r)
 		r = end_output(&o);
 	shfs_gaps_clear(&o.gaps);
@@ -264,7 +258,9 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	if (!r && !o.n)
 		r = explain_nothing(index, argc, argv);
 	shfs_filter_free(&filter);
-	free_paths();
+	while (n_paths)
+		free(paths[--n_paths]);
+	free(TAKE_PTR(paths));
 	return r;
 }
 
@@ -294,7 +290,7 @@ const struct shfs_command shfs_cmd_history = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
 	.operands = { 0, -1 },
-	.option = option,
+	.option = set_history_option,
 	.at_once = true,
-	.run_on_index = run,
+	.run_on_index = run_history,
 };

@@ -48,8 +48,8 @@ static bool goes_on(const struct shfs_graph_version *v)
 	return v->n_readers || v->carried || v->cut || v->n_more;
 }
 
-static int add_item(struct items *items, enum branch branch, struct shfs_graph_version *v,
-                    struct shfs_graph_maker *m)
+static int add_impact_item(struct items *items, enum branch branch,
+                           struct shfs_graph_version *v, struct shfs_graph_maker *m)
 {
 	if (!MAKE_ROOM(items->list, items->n, items->cap))
 		return -ENOMEM;
@@ -60,7 +60,7 @@ static int add_item(struct items *items, enum branch branch, struct shfs_graph_v
 
 static int add_version_item(struct items *items, struct shfs_graph_version *v)
 {
-	return add_item(items, goes_on(v) ? BRANCH_ON : BRANCH_RESULT, v, NULL);
+	return add_impact_item(items, goes_on(v) ? BRANCH_ON : BRANCH_RESULT, v, NULL);
 }
 
 /* Is the version shown below another? Those that were asked for have trees of their own,
@@ -76,7 +76,7 @@ static int collect_maker(struct items *items, struct shfs_graph_maker *m)
 	int r = 0;
 
 	if (m->mark)
-		return add_item(items, BRANCH_ELSEWHERE, NULL, m);
+		return add_impact_item(items, BRANCH_ELSEWHERE, NULL, m);
 	m->mark = true;
 	items->more += m->n_more;
 	items->left_out += m->n_left_out;
@@ -84,11 +84,11 @@ static int collect_maker(struct items *items, struct shfs_graph_maker *m)
 		if (stands_below(v))
 			r = add_version_item(items, v);
 	if (!r && items->n == before && !m->n_more && !m->n_left_out && !m->made)
-		r = add_item(items, BRANCH_QUIET, NULL, m);
+		r = add_impact_item(items, BRANCH_QUIET, NULL, m);
 	return r;
 }
 
-static int collect(struct items *items, const struct shfs_graph_version *v)
+static int collect_impact_items(struct items *items, const struct shfs_graph_version *v)
 {
 	int r = 0;
 
@@ -134,7 +134,7 @@ static void show_item(struct shfs_tree *t, const struct item *item, bool last)
 	shfs_tree_end(t, begun);
 }
 
-static void show_items(struct shfs_tree *t, const struct items *items)
+static void show_impact_items(struct shfs_tree *t, const struct items *items)
 {
 	size_t left = lines(items);
 
@@ -161,13 +161,13 @@ static void show_below(struct shfs_tree *t, struct shfs_graph_version *v)
 		shfs_tree_continue(t, v);
 		return;
 	}
-	t->error = t->error ?: collect(&items, v);
+	t->error = t->error ?: collect_impact_items(&items, v);
 	if (!t->error)
-		show_items(t, &items);
+		show_impact_items(t, &items);
 	free(items.list);
 }
 
-static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
+static void add_impact_summary(struct shfs_tree *t, struct shfs_graph *graph)
 {
 	size_t makers = 0, results = 0;
 
@@ -179,15 +179,8 @@ static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
 		shfs_tree_sum(t, makers, results, "result");
 }
 
-static void show_nothing(struct shfs_tree *t, const struct shfs_graph_version *v,
-                         bool any)
-{
-	shfs_show_version(&t->out, v->version.path, any ? 0 : v->version.n);
-	shfs_buf_str(&t->out, ": no recorded command has read it\n");
-}
-
-static int show_tree(struct shfs_context *ctx, struct shfs_index *index,
-                     struct shfs_graph *graph, bool any)
+static int show_impact_tree(struct shfs_context *ctx, struct shfs_index *index,
+                            struct shfs_graph *graph, bool any)
 {
 	struct shfs_tree t = { .index = index, .question = "shfs impact " };
 	bool shown = false;
@@ -205,15 +198,20 @@ static int show_tree(struct shfs_context *ctx, struct shfs_index *index,
 		shfs_tree_line(&t, v, "", false);
 		show_below(&t, v);
 	}
-	if (!shown)
-		show_nothing(&t, shfs_graph_versions(graph), any);
-	add_summary(&t, graph);
+	if (!shown) {
+		const struct shfs_version *first = &shfs_graph_versions(graph)->version;
+
+		shfs_show_version(&t.out, first->path, any ? 0 : first->n);
+		shfs_buf_str(&t.out, ": no recorded command has read it\n");
+	}
+	add_impact_summary(&t, graph);
 	return shfs_tree_finish(&t);
 }
 
 /* --- JSON --- */
 
-static void json_version(struct shfs_json *json, const struct shfs_graph_version *v)
+static void json_impact_version(struct shfs_json *json,
+                                const struct shfs_graph_version *v)
 {
 	shfs_json_object(json, NULL);
 	shfs_version_json(json, &v->version);
@@ -223,7 +221,7 @@ static void json_version(struct shfs_json *json, const struct shfs_graph_version
 	shfs_json_object_end(json);
 }
 
-static int show_json(struct shfs_index *index, struct shfs_graph *graph)
+static int json_impact(struct shfs_index *index, struct shfs_graph *graph)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 	int r = 0;
@@ -237,7 +235,7 @@ static int show_json(struct shfs_index *index, struct shfs_graph *graph)
 	shfs_json_array(&json, "versions");
 	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v && !r;
 	     v = v->next) {
-		json_version(&json, v);
+		json_impact_version(&json, v);
 		r = shfs_json_flush(&json) ? 0 : -EIO;
 	}
 	shfs_json_array_end(&json);
@@ -297,8 +295,8 @@ static int is_file(struct shfs_index *index, const char *operand,
 	return r > 0 ? !strcmp(path, found->path) : r;
 }
 
-static int answer(struct shfs_context *ctx, struct shfs_index *index,
-                  const struct shfs_version *targets, size_t n, bool any)
+static int answer_impact(struct shfs_context *ctx, struct shfs_index *index,
+                         const struct shfs_version *targets, size_t n, bool any)
 {
 	_cleanup_graph_ struct shfs_graph *graph = NULL;
 	int r;
@@ -310,10 +308,11 @@ static int answer(struct shfs_context *ctx, struct shfs_index *index,
 		return r;
 	if (opts.dot)
 		return shfs_graph_dot(graph, false);
-	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph, any);
+	return opts.json ? json_impact(index, graph)
+	                 : show_impact_tree(ctx, index, graph, any);
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_impact_options(struct shfs_context *ctx, int argc)
 {
 	if (!opts.dot || !opts.json)
 		return 0;
@@ -321,7 +320,8 @@ static int check(struct shfs_context *ctx, int argc)
 	return SHFS_EXIT_USAGE;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_impact(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                      char **argv)
 {
 	_cleanup_version_ struct shfs_version one = { 0 };
 	struct targets all = { 0 };
@@ -332,9 +332,9 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	r = is_file(index, argv[0], &one);
 	if (r > 0)
 		r = add_all(index, &one, &all)
-		            ?: answer(ctx, index, all.list, all.n, true);
+		            ?: answer_impact(ctx, index, all.list, all.n, true);
 	else if (!r)
-		r = answer(ctx, index, &one, 1, false);
+		r = answer_impact(ctx, index, &one, 1, false);
 	for (size_t i = 0; i < all.n; i++)
 		shfs_version_clear(&all.list[i]);
 	free(all.list);
@@ -361,6 +361,6 @@ const struct shfs_command shfs_cmd_impact = {
 	},
 	.operands = { 1, 1 },
 	.at_once = true,
-	.check = check,
-	.run_on_index = run,
+	.check = check_impact_options,
+	.run_on_index = run_impact,
 };

@@ -37,7 +37,7 @@ struct job {
 	size_t len;
 };
 
-static int refuse(struct job *j, const char *entry, const char *why)
+static int refuse_import(struct job *j, const char *entry, const char *why)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
@@ -50,45 +50,48 @@ static int refuse(struct job *j, const char *entry, const char *why)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int fail(struct job *j, const char *entry, int error)
+static int explain_import_failure(struct job *j, const char *entry, int error)
 {
 	switch (error) {
 	case -EINVAL:
-		return refuse(j, entry, "this is no archive of shfs export tar");
+		return refuse_import(j, entry, "this is no archive of shfs export tar");
 	case -EBADMSG:
-		return refuse(j, entry,
-		              "it is damaged; nothing of the archive is in the journal");
+		return refuse_import(
+			j, entry,
+			"it is damaged; nothing of the archive is in the journal");
 	case -EPROTONOSUPPORT:
-		return refuse(j, entry, "another version of shfs made it");
+		return refuse_import(j, entry, "another version of shfs made it");
 	case -EEXIST:
-		return refuse(
+		return refuse_import(
 			j, entry,
 			"it is in the archive twice, or collides with another content");
 	case -EBUSY:
-		refuse(j, entry,
-		       "something records into the store, or removes something from it");
+		refuse_import(
+			j, entry,
+			"something records into the store, or removes something from it");
 		shfs_hint("shfs umount first; or complete an interrupted shfs forget "
 		          "with --resume");
 		return SHFS_EXIT_REFUSED;
 	case -ENOTRECOVERABLE:
 		return shfs_fail_pruned();
 	case -EILSEQ:
-		return refuse(j, entry, "it differs from the hook log of that name here");
+		return refuse_import(j, entry,
+		                     "it differs from the hook log of that name here");
 	default:
-		return refuse(j, entry, strerror(-error));
+		return refuse_import(j, entry, strerror(-error));
 	}
 }
 
 /* --- entries --- */
 
-static int tar_error(struct job *j, const char *entry)
+static int explain_tar_failure(struct job *j, const char *entry)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	const char *why = archive_error_string(j->tar) ?: "it cannot be read";
 
 	/* the message may contain names as they are */
 	shfs_quote_display(&shown, why, strlen(why));
-	return refuse(j, entry, shown.data ?: "");
+	return refuse_import(j, entry, shown.data ?: "");
 }
 
 /* Writes an entry to the file. A sparse file has holes; those of shfs have none. */
@@ -101,16 +104,16 @@ static int spool(struct job *j, const char *path)
 
 	j->len = 0;
 	if (ftruncate(fileno(j->file), 0) || lseek(fileno(j->file), 0, SEEK_SET))
-		return fail(j, path, -errno);
+		return explain_import_failure(j, path, -errno);
 	while ((r = archive_read_data_block(j->tar, &piece, &len, &at)) == ARCHIVE_OK) {
 		if ((uint64_t)at != j->len || len > ENTRY_MAX - j->len)
-			return fail(j, path, -EFBIG);
+			return explain_import_failure(j, path, -EFBIG);
 		r = shfs_write_all(fileno(j->file), piece, len);
 		if (r)
-			return fail(j, path, r);
+			return explain_import_failure(j, path, r);
 		j->len += len;
 	}
-	return r == ARCHIVE_EOF ? 0 : tar_error(j, path);
+	return r == ARCHIVE_EOF ? 0 : explain_tar_failure(j, path);
 }
 
 static int read_data(struct job *j, struct archive_entry *entry, const char *path)
@@ -120,15 +123,15 @@ static int read_data(struct job *j, struct archive_entry *entry, const char *pat
 	if (r)
 		return r;
 	if ((int64_t)j->len != archive_entry_size(entry))
-		return fail(j, path, -EBADMSG);
+		return explain_import_failure(j, path, -EBADMSG);
 	j->data = "";
 	if (j->len)
 		j->data = mmap(NULL, j->len, PROT_READ, MAP_PRIVATE, fileno(j->file), 0);
-	return j->data == MAP_FAILED ? fail(j, path, -errno) : 0;
+	return j->data == MAP_FAILED ? explain_import_failure(j, path, -errno) : 0;
 }
 
 /* "HOST/NAME" */
-static int take_file(struct job *j, const char *path)
+static int import_file(struct job *j, const char *path)
 {
 	const char *slash = strchr(path, '/');
 	_cleanup_free_ char *host = slash ? strndup(path, (size_t)(slash - path)) : NULL;
@@ -147,7 +150,7 @@ static int take_format(struct job *j)
 }
 
 /* The part of path after prefix; NULL: it does not begin with that. */
-static const char *behind(const char *path, const char *prefix)
+static const char *path_after_prefix(const char *path, const char *prefix)
 {
 	size_t len = strlen(prefix);
 
@@ -162,9 +165,9 @@ static int take_data(struct job *j, const char *path)
 		return take_format(j);
 	if (!j->has_format)
 		return -EINVAL;
-	if ((rest = behind(path, "shfs/journal/")))
-		return take_file(j, rest);
-	if ((rest = behind(path, "shfs/objects/")))
+	if ((rest = path_after_prefix(path, "shfs/journal/")))
+		return import_file(j, rest);
+	if ((rest = path_after_prefix(path, "shfs/objects/")))
 		return shfs_import_object(j->import, rest, j->data, j->len);
 	if (!strcmp(path, "shfs/alive"))
 		return shfs_import_alive(j->import, j->data, j->len);
@@ -180,14 +183,14 @@ static int take_entry(struct job *j, struct archive_entry *entry)
 
 	if (!path || archive_entry_filetype(entry) != AE_IFREG ||
 	    archive_entry_hardlink(entry) || archive_entry_is_encrypted(entry))
-		return fail(j, path, -EINVAL);
+		return explain_import_failure(j, path, -EINVAL);
 	r = read_data(j, entry, path);
 	if (r)
 		return r;
 	r = take_data(j, path);
 	if (j->len)
 		munmap((void *)j->data, j->len);
-	return r ? fail(j, path, r) : 0;
+	return r ? explain_import_failure(j, path, r) : 0;
 }
 
 static int open_tar(struct job *j)
@@ -197,34 +200,35 @@ static int open_tar(struct job *j)
 	j->file = tmpfile();
 	j->tar = j->file ? archive_read_new() : NULL;
 	if (!j->tar)
-		return fail(j, NULL, j->file ? -ENOMEM : -errno);
+		return explain_import_failure(j, NULL, j->file ? -ENOMEM : -errno);
 	archive_read_support_format_tar(j->tar);
 	archive_read_support_filter_zstd(j->tar);
 	archive_read_support_filter_gzip(j->tar);
 	archive_read_support_filter_xz(j->tar);
 	if (is_stdin ? archive_read_open_fd(j->tar, STDIN_FILENO, 1 << 16)
 	             : archive_read_open_filename(j->tar, j->name, 1 << 16))
-		return tar_error(j, NULL);
+		return explain_tar_failure(j, NULL);
 	return 0;
 }
 
 #define BLOCK 512 /* of tar */
 
-static int take_all(struct job *j)
+static int import_entries(struct job *j)
 {
 	struct archive_entry *entry;
 	int code = open_tar(j), r;
 	la_int64_t end = 0; /* end of the last entry, without the padding of its block */
 
 	while (!code && (r = archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF) {
-		code = r == ARCHIVE_OK ? take_entry(j, entry) : tar_error(j, NULL);
+		code = r == ARCHIVE_OK ? take_entry(j, entry)
+		                       : explain_tar_failure(j, NULL);
 		end = archive_filter_bytes(j->tar, 0);
 	}
 	if (!code && !j->has_format)
-		code = fail(j, NULL, -EINVAL);
+		code = explain_import_failure(j, NULL, -EINVAL);
 	/* libarchive does not notice if the zero blocks at the end are missing */
 	if (!code && archive_filter_bytes(j->tar, 0) - end < BLOCK)
-		code = refuse(j, NULL, "it ends too early");
+		code = refuse_import(j, NULL, "it ends too early");
 	archive_read_free(j->tar);
 	if (j->file)
 		fclose(j->file);
@@ -233,7 +237,7 @@ static int take_all(struct job *j)
 
 /* --- output --- */
 
-static int show_json(const struct shfs_import_stats *s)
+static int json_import(const struct shfs_import_stats *s)
 {
 	struct shfs_json json = { 0 };
 
@@ -249,12 +253,12 @@ static int show_json(const struct shfs_import_stats *s)
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static int show(const struct shfs_import_stats *s)
+static int show_import(const struct shfs_import_stats *s)
 {
 	_cleanup_buf_ struct shfs_buf size = { 0 };
 
 	if (opts.json)
-		return show_json(s);
+		return json_import(s);
 	shfs_show_size(&size, s->bytes);
 	if (opts.dry_run)
 		printf("would be imported: %" PRIu64 " of %" PRIu64
@@ -280,7 +284,7 @@ static int show(const struct shfs_import_stats *s)
 
 /* --- the command --- */
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_import(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct job j = { .name = argv[0] };
 	struct shfs_import_stats stats;
@@ -292,17 +296,17 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return code;
 	r = shfs_import_new(store, opts.dry_run, &j.import);
 	if (r)
-		return fail(&j, NULL, r);
+		return explain_import_failure(&j, NULL, r);
 	/* a stranger may have made the archive */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
 	shfs_progress_begin("reading the archive");
-	code = r ? fail(&j, NULL, r) : take_all(&j);
+	code = r ? explain_import_failure(&j, NULL, r) : import_entries(&j);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	if (!code && (r = shfs_import_finish(j.import, hook_dir, &stats)))
-		code = fail(&j, NULL, r);
+		code = explain_import_failure(&j, NULL, r);
 	shfs_progress_end();
 	shfs_import_free(j.import);
-	return code ? code : show(&stats);
+	return code ? code : show_import(&stats);
 }
 
 const struct shfs_command shfs_cmd_import = {
@@ -320,5 +324,5 @@ const struct shfs_command shfs_cmd_import = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 1, 1 },
-	.run = run,
+	.run = run_import,
 };

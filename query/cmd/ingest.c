@@ -193,7 +193,7 @@ static int follower_remember(struct follower *f, const struct shfs_mounts *mount
 	return 0;
 }
 
-static bool has_ended(int pidfd)
+static bool has_pidfd_ended(int pidfd)
 {
 	struct pollfd p = { pidfd, POLLIN, 0 };
 
@@ -239,7 +239,7 @@ static int follower_look(struct follower *f)
 			return r;
 	}
 	for (size_t i = 0; i < f->n_daemons; i++)
-		if (!has_ended(f->daemons[i]))
+		if (!has_pidfd_ended(f->daemons[i]))
 			return 1;
 	return 0;
 }
@@ -294,7 +294,7 @@ static void follower_sleep(struct follower *f, int64_t until_ms)
 
 	p[n++] = (struct pollfd){ f->mountinfo, POLLPRI, 0 };
 	for (size_t i = 0; i < f->n_daemons; i++)
-		if (!has_ended(f->daemons[i]))
+		if (!has_pidfd_ended(f->daemons[i]))
 			p[n++] = (struct pollfd){ f->daemons[i], POLLIN, 0 };
 	p[n] = (struct pollfd){ f->changes, POLLIN, 0 };
 	while ((ms = until_ms - now_ms()) > 0) {
@@ -360,7 +360,7 @@ static int follower_run(struct follower *f)
 	return r == -EADDRINUSE ? 0 : r;
 }
 
-static int follow(struct shfs_context *ctx)
+static int follow_journal(struct shfs_context *ctx)
 {
 	struct follower f = { .mountinfo = -1, .changes = -1, .lock = -1 };
 	const struct shfs_config *config;
@@ -389,12 +389,12 @@ static int follow(struct shfs_context *ctx)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_ingest(struct shfs_context *ctx, int argc, char **argv)
 {
 	int code = SHFS_EXIT_OK;
 
 	if (opts.follow)
-		return follow(ctx);
+		return follow_journal(ctx);
 	return shfs_context_index(ctx, &code) ? SHFS_EXIT_OK : code;
 }
 
@@ -410,5 +410,5 @@ const struct shfs_command shfs_cmd_ingest = {
 	{ "follow", 0, NULL, "repeat while something is mounted", .flag = &opts.follow },
 	},
 	.hidden = true,
-	.run = run,
+	.run = run_ingest,
 };

@@ -43,7 +43,8 @@ static const struct shell *shell_by_name(const char *name)
 	return NULL;
 }
 
-static void quote(struct shfs_buf *out, enum dialect dialect, const char *value)
+static void quote_for_dialect(struct shfs_buf *out, enum dialect dialect,
+                              const char *value)
 {
 	if (dialect == POSIX)
 		shfs_quote_shell(out, value, strlen(value));
@@ -55,7 +56,7 @@ static void assign(struct shfs_buf *out, enum dialect dialect, const char *name,
                    const char *value)
 {
 	shfs_buf_printf(out, dialect == FISH ? "set -g %s " : "%s=", name);
-	quote(out, dialect, value ? value : "");
+	quote_for_dialect(out, dialect, value ? value : "");
 	shfs_buf_char(out, '\n');
 }
 
@@ -203,10 +204,11 @@ static bool is_foreign(const char *store)
 	return !stat(store, &st) && st.st_uid != geteuid();
 }
 
-static void source(struct shfs_buf *out, const struct shell *shell, const char *file)
+static void add_source_line(struct shfs_buf *out, const struct shell *shell,
+                            const char *file)
 {
 	shfs_buf_str(out, "source ");
-	quote(out, shell->dialect, file);
+	quote_for_dialect(out, shell->dialect, file);
 	shfs_buf_char(out, '\n');
 }
 
@@ -230,7 +232,7 @@ static int add_search(struct shfs_buf *out, const struct shell *shell)
 	if (!file)
 		return SHFS_EXIT_FAILURE;
 	assign(out, shell->dialect, "_shfs_search_key", search_key.data);
-	source(out, shell, file);
+	add_source_line(out, shell, file);
 	return SHFS_EXIT_OK;
 }
 
@@ -244,7 +246,7 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	assign_session(&out, shell->dialect);
 	if (shell->dialect == FISH)
 		assign_clock(&out);
-	source(&out, shell, file);
+	add_source_line(&out, shell, file);
 	if (add_search(&out, shell) || out.failed)
 		return SHFS_EXIT_FAILURE;
 	if (fwrite(out.data, 1, out.len, stdout) == out.len)
@@ -289,7 +291,7 @@ static int set_search_key(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_init(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shell *shell = shell_by_name(argv[0]);
 	const char *store = shfs_context_store_path(ctx);
@@ -336,5 +338,5 @@ const struct shfs_command shfs_cmd_init = {
 	},
 	.operands = { 1, 1 },
 	.option = set_search_key,
-	.run = run,
+	.run = run_init,
 };

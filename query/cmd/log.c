@@ -111,7 +111,7 @@ static int show_patch(struct log *l, const struct shfs_version *v)
 
 /* --- all of them --- */
 
-static int json_version(struct log *l, const struct shfs_version *v)
+static int json_log_version(struct log *l, const struct shfs_version *v)
 {
 	_cleanup_version_ struct shfs_version origin = { 0 };
 	int r = v->origin_version_id
@@ -137,12 +137,12 @@ static int json_version(struct log *l, const struct shfs_version *v)
 	return r;
 }
 
-static int put_version(struct log *l, const struct shfs_version *v)
+static int show_log_version(struct log *l, const struct shfs_version *v)
 {
 	int r = 0;
 
 	if (opts.json)
-		return json_version(l, v);
+		return json_log_version(l, v);
 	if (l->any && opts.patch)
 		shfs_buf_char(&l->out, '\n');
 	l->any = true;
@@ -161,7 +161,7 @@ static int put_version(struct log *l, const struct shfs_version *v)
 	"SELECT" SHFS_VERSION_COLUMNS                                                    \
 	"FROM v_version WHERE file_id = ?1 AND n <= ?2 ORDER BY n %s LIMIT ?3"
 
-static int put_all(struct log *l, const struct shfs_version *last)
+static int show_log_versions(struct log *l, const struct shfs_version *last)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
@@ -179,7 +179,7 @@ static int put_all(struct log *l, const struct shfs_version *last)
 
 		r = shfs_version_from_row(rows, &v);
 		if (r > 0)
-			r = put_version(l, &v);
+			r = show_log_version(l, &v);
 	}
 	return r;
 }
@@ -192,17 +192,17 @@ static int put_log(struct log *l, const struct shfs_version *last)
 		shfs_context_pager(l->ctx);
 		l->view = (struct shfs_version_view){ l->index, shfs_style_of(l->ctx),
 			                              shfs_show_columns() };
-		return put_all(l, last);
+		return show_log_versions(l, last);
 	}
 	shfs_json_begin(&l->json, "log");
 	shfs_json_str(&l->json, "path", last->path);
 	shfs_json_array(&l->json, "versions");
-	r = put_all(l, last);
+	r = show_log_versions(l, last);
 	shfs_json_array_end(&l->json);
 	return r ? r : shfs_json_end(&l->json) ? 0 : -EIO;
 }
 
-static bool is_directory(const char *operand)
+static bool is_directory_operand(const char *operand)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	struct stat st;
@@ -233,20 +233,21 @@ static int browse(struct log *l, const struct shfs_version *last)
 	return shfs_show_flush(&l->out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_log_options(struct shfs_context *ctx, int argc)
 {
 	if (!opts.patch && !opts.interactive) /* these run diff */
 		shfs_context_alone(ctx);
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_log(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                   char **argv)
 {
 	_cleanup_version_ struct shfs_version last = { 0 };
 	struct log l = { .ctx = ctx, .index = index, .store = shfs_context_opened(ctx) };
 	int r, code;
 
-	if (is_directory(argv[0]))
+	if (is_directory_operand(argv[0]))
 		return SHFS_EXIT_NOT_FOUND;
 	code = shfs_version_spec_find(index, argv[0], &last);
 	if (!code && opts.interactive) {
@@ -281,6 +282,6 @@ const struct shfs_command shfs_cmd_log = {
 	},
 	.operands = { 1, 1 },
 	.at_once = true,
-	.check = check,
-	.run_on_index = run,
+	.check = check_log_options,
+	.run_on_index = run_log,
 };

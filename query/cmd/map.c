@@ -63,7 +63,7 @@ static int64_t name_number(struct name **names, const char *text)
 	return -1;
 }
 
-static void names_free(struct name **names)
+static void map_names_free(struct name **names)
 {
 	struct name *name, *next;
 
@@ -100,10 +100,10 @@ static void map_free(struct map *m)
 		HASH_DEL(m->versions, seen);
 		free(seen);
 	}
-	names_free(&m->paths);
-	names_free(&m->directories);
-	names_free(&m->sessions);
-	names_free(&m->objects);
+	map_names_free(&m->paths);
+	map_names_free(&m->directories);
+	map_names_free(&m->sessions);
+	map_names_free(&m->objects);
 	shfs_json_free(&m->json);
 	shfs_json_free(&m->contents);
 }
@@ -146,7 +146,7 @@ static int64_t us(int64_t ns)
 /* --- commands --- */
 
 /* Notes that the version needs an entry. 0, or -ENOMEM. */
-static int see(struct map *m, int64_t version_id, int64_t path)
+static int note_map_version(struct map *m, int64_t version_id, int64_t path)
 {
 	struct seen *seen;
 
@@ -164,7 +164,7 @@ static int see(struct map *m, int64_t version_id, int64_t path)
 
 enum { DIRECTORY = 1, AGAIN = 2, INCOMPLETE = 4, NOT_ARCHIVED = 8 };
 
-static int add_use(struct map *m, const struct shfs_use *use)
+static int add_map_use(struct map *m, const struct shfs_use *use)
 {
 	uint32_t flags = use->read_flags | use->made_flags;
 	int64_t path = name_number(&m->paths, use->path), from = -1;
@@ -172,7 +172,8 @@ static int add_use(struct map *m, const struct shfs_use *use)
 	/* the target of a symbolic link need not be a path */
 	if (use->from && *use->from == '/')
 		from = name_number(&m->paths, use->from);
-	if (path < 0 || see(m, use->made_id, path) || see(m, use->read_id, path))
+	if (path < 0 || note_map_version(m, use->made_id, path) ||
+	    note_map_version(m, use->read_id, path))
 		return -ENOMEM;
 	shfs_json_int(&m->json, NULL, use->kind);
 	shfs_json_int(&m->json, NULL, path);
@@ -188,7 +189,7 @@ static int add_use(struct map *m, const struct shfs_use *use)
 	return 0;
 }
 
-static int add_uses(struct map *m, const struct shfs_uses *uses)
+static int add_map_uses(struct map *m, const struct shfs_uses *uses)
 {
 	int64_t left_out = uses->left_out, bookkeeping = 0, n = 0;
 	int r = 0;
@@ -200,7 +201,7 @@ static int add_uses(struct map *m, const struct shfs_uses *uses)
 		else if (n >= USES_MAX)
 			left_out++;
 		else if (++n)
-			r = add_use(m, &uses->list[i]);
+			r = add_map_use(m, &uses->list[i]);
 	}
 	shfs_json_array_end(&m->json);
 	if (left_out)
@@ -220,7 +221,7 @@ static void add_int_or_null(struct shfs_json *json, const char *key, bool is, in
 		shfs_json_null(json, key);
 }
 
-static int add_command(struct map *m, const struct shfs_entry *e)
+static int add_map_command(struct map *m, const struct shfs_entry *e)
 {
 	const struct shfs_command_row *c = &e->command;
 	int64_t cwd = name_number(&m->directories, c->cwd);
@@ -241,7 +242,7 @@ static int add_command(struct map *m, const struct shfs_entry *e)
 	return 0;
 }
 
-static int add_process(struct map *m, const struct shfs_process_row *p)
+static int add_map_process(struct map *m, const struct shfs_process_row *p)
 {
 	int64_t cwd = name_number(&m->directories, p->cwd);
 
@@ -264,14 +265,14 @@ static int add_entry(struct map *m, const struct shfs_entry *e)
 
 	m->first_ns = e->is_process ? e->process.first_ns : e->command.begin_ns;
 	shfs_json_object(&m->json, NULL);
-	r = e->is_process ? add_process(m, &e->process) : add_command(m, e);
+	r = e->is_process ? add_map_process(m, &e->process) : add_map_command(m, e);
 	if (!r)
-		r = add_uses(m, &e->uses);
+		r = add_map_uses(m, &e->uses);
 	shfs_json_object_end(&m->json);
 	return r ?: put_json(m, &m->json);
 }
 
-static int add_commands(struct map *m, struct shfs_rows *rows)
+static int add_map_commands(struct map *m, struct shfs_rows *rows)
 {
 	int r;
 
@@ -328,7 +329,7 @@ static int add_sessions(struct map *m)
 	return r;
 }
 
-static int add_names(struct map *m, const char *key, struct name *names)
+static int add_map_names(struct map *m, const char *key, struct name *names)
 {
 	struct name *name, *next;
 	int r = 0;
@@ -398,7 +399,7 @@ static int64_t source_number(const char *source)
 	return 0;
 }
 
-static int add_origin(struct map *m, int64_t version_id)
+static int add_map_origin(struct map *m, int64_t version_id)
 {
 	_cleanup_version_ struct shfs_version origin = { 0 };
 	int64_t path = -1;
@@ -413,8 +414,8 @@ static int add_origin(struct map *m, int64_t version_id)
 	return 0;
 }
 
-static int add_version(struct map *m, struct shfs_rows *version, int64_t path,
-                       struct name **reasons)
+static int add_map_version(struct map *m, struct shfs_rows *version, int64_t path,
+                           struct name **reasons)
 {
 	int64_t content, reason = -1;
 	uint32_t flags = (uint32_t)shfs_rows_int(version, FLAGS);
@@ -436,7 +437,7 @@ static int add_version(struct map *m, struct shfs_rows *version, int64_t path,
 	shfs_json_int(&m->json, NULL, source_number(shfs_rows_text(version, SOURCE)));
 	shfs_json_int(&m->json, NULL, content);
 	shfs_json_int(&m->json, NULL, reason);
-	r = add_origin(m, shfs_rows_int(version, ORIGIN));
+	r = add_map_origin(m, shfs_rows_int(version, ORIGIN));
 	shfs_json_array_end(&m->json);
 	return r ?: put_json(m, &m->json);
 }
@@ -454,7 +455,7 @@ static int add_seen(struct map *m, struct name **reasons)
 		if (!r)
 			r = shfs_rows_next(rows);
 		if (r > 0)
-			r = add_version(m, rows, seen->path, reasons);
+			r = add_map_version(m, rows, seen->path, reasons);
 		if (r)
 			return r;
 		shfs_rows_reset(rows);
@@ -476,8 +477,8 @@ static int add_versions(struct map *m)
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
 		shfs_json_str(&m->json, NULL, sources[i]);
 	shfs_json_array_end(&m->json);
-	r = r ?: add_names(m, "reasons", reasons);
-	names_free(&reasons);
+	r = r ?: add_map_names(m, "reasons", reasons);
+	map_names_free(&reasons);
 	return r;
 }
 
@@ -514,15 +515,15 @@ static int add_data(struct map *m, struct shfs_rows *rows)
 	int r;
 
 	begin_data(m);
-	r = add_commands(m, rows);
+	r = add_map_commands(m, rows);
 	if (!r)
 		r = add_sessions(m);
 	if (!r)
 		r = add_versions(m); /* this adds paths */
 	if (!r)
-		r = add_names(m, "paths", m->paths);
+		r = add_map_names(m, "paths", m->paths);
 	if (!r)
-		r = add_names(m, "directories", m->directories);
+		r = add_map_names(m, "directories", m->directories);
 	if (!r)
 		r = add_gaps(m);
 	shfs_json_int(&m->json, "contents_left_out", m->contents_left_out);
@@ -548,7 +549,7 @@ static int put_page(struct map *m, struct shfs_rows *rows)
 	return r ?: fflush(m->file) ? -EIO : 0;
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_map_options(struct shfs_context *ctx, int argc)
 {
 	return 0;
 }
@@ -558,7 +559,7 @@ static int put_page(struct map *m, struct shfs_rows *rows)
 	return add_data(m, rows);
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_map_options(struct shfs_context *ctx, int argc)
 {
 	shfs_error("this shfs was built without the page of the map");
 	shfs_hint("install nodejs and npm, then run ./dev install again");
@@ -566,8 +567,8 @@ static int check(struct shfs_context *ctx, int argc)
 }
 #endif
 
-/* Opens the output, with mode 0600: it is nobody else's business. */
-static int open_output(FILE **file)
+/* Opens the output, with mode 0600: only the user may read it. */
+static int open_map_output(FILE **file)
 {
 	if (!opts.output && isatty(STDOUT_FILENO)) {
 		shfs_error("the map is a page for a browser, not for a terminal");
@@ -578,7 +579,7 @@ static int open_output(FILE **file)
 }
 
 /* Closes the output; an incomplete page is removed. */
-static int close_output(struct map *m, int error)
+static int close_map_output(struct map *m, int error)
 {
 	struct stat st;
 	bool regular = !fstat(fileno(m->file), &st) && S_ISREG(st.st_mode);
@@ -594,13 +595,13 @@ static int close_output(struct map *m, int error)
 
 static int write_map(struct map *m, struct shfs_rows *rows)
 {
-	int saved, r, code = open_output(&m->file);
+	int saved, r, code = open_map_output(&m->file);
 
 	if (code)
 		return code;
 	r = put_page(m, rows);
 	saved = errno;
-	r = close_output(m, r);
+	r = close_map_output(m, r);
 	if (!r)
 		return SHFS_EXIT_OK;
 	if (r != -EIO)
@@ -610,7 +611,7 @@ static int write_map(struct map *m, struct shfs_rows *rows)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int open_rows(struct map *m, int argc, char **argv, struct shfs_rows **rows)
+static int open_map_rows(struct map *m, int argc, char **argv, struct shfs_rows **rows)
 {
 	_cleanup_query_ struct shfs_query query = { 0 };
 	int r = 0;
@@ -626,14 +627,15 @@ static int open_rows(struct map *m, int argc, char **argv, struct shfs_rows **ro
 	return r ?: shfs_query_open(&query, m->index, rows);
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_map(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                   char **argv)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	struct map m = { .index = index, .store = shfs_context_opened(ctx) };
 	int r, code = shfs_filter_resolve(&filter, ctx, index)
 	                      ?: shfs_fail_if_unknown(index, argc, argv);
 
-	r = code ? 0 : open_rows(&m, argc, argv, &rows);
+	r = code ? 0 : open_map_rows(&m, argc, argv, &rows);
 	if (r)
 		code = shfs_fail_index(index, r);
 	if (!code)
@@ -643,7 +645,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return code;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_map_option(const struct shfs_option *opt, const char *value)
 {
 	return shfs_filter_option(&filter, opt, value);
 }
@@ -671,8 +673,8 @@ const struct shfs_command shfs_cmd_map = {
 	  .flag = &filter.all },
 	},
 	.operands = { 0, -1 },
-	.option = option,
+	.option = set_map_option,
 	.at_once = true,
-	.check = check,
-	.run_on_index = run,
+	.check = check_map_options,
+	.run_on_index = run_map,
 };

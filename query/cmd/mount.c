@@ -50,7 +50,7 @@ static int set_backend(const struct shfs_option *opt, const char *name)
 
 /* --- without DIR: what is mounted --- */
 
-static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
+static void show_listed_mount(struct shfs_buf *out, const struct shfs_mount *m)
 {
 	shfs_show_directory(out, m->dir);
 	if (m->error == -EXDEV) {
@@ -67,7 +67,7 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	}
 }
 
-static int list_mounts(struct shfs_context *ctx)
+static int show_mount_list(struct shfs_context *ctx)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -79,7 +79,7 @@ static int list_mounts(struct shfs_context *ctx)
 	}
 	for (size_t i = 0; i < mounts.n; i++)
 		if (mounts.list[i].owner == geteuid())
-			show_mount(&out, &mounts.list[i]);
+			show_listed_mount(&out, &mounts.list[i]);
 	if (!out.len)
 		shfs_buf_str(&out, "nothing is mounted; shfs mount DIR begins\n");
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
@@ -155,7 +155,7 @@ static void fill_argv(struct shfs_context *ctx, const char *program, char *dir,
 	argv[n] = NULL;
 }
 
-static int wait_for(pid_t pid)
+static int await_daemon_exit(pid_t pid)
 {
 	int status;
 
@@ -198,7 +198,7 @@ static int run_daemon(struct shfs_context *ctx, const char *program, char *dir)
 	}
 	if (!pid)
 		_exit(become_daemon(ctx, program, dir));
-	return wait_for(pid);
+	return await_daemon_exit(pid);
 }
 
 /* Has the administrator started the helper? */
@@ -210,7 +210,7 @@ static bool has_helper(void)
 }
 
 /* Chooses *program, which records. auto: the one that uses the helper, if that works. */
-static int begin(struct shfs_context *ctx, char *dir, const char **program)
+static int start_daemon(struct shfs_context *ctx, char *dir, const char **program)
 {
 	int code;
 
@@ -325,7 +325,7 @@ static bool holds_store(struct shfs_context *ctx, const char *path)
 
 /* Warns of conditions that the user may have overlooked, but mounts all the same. Returns
  * an exit code. */
-static int prepare(struct shfs_context *ctx, const char *dir)
+static int warn_before_mount(struct shfs_context *ctx, const char *dir)
 {
 	_cleanup_free_ char *path = shfs_path_absolute(dir), *real = NULL;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -354,10 +354,10 @@ static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_free_ char *path = shfs_path_absolute(dir);
-	int code = prepare(ctx, dir);
+	int code = warn_before_mount(ctx, dir);
 
 	if (!code)
-		code = begin(ctx, dir, program);
+		code = start_daemon(ctx, dir, program);
 	if (code)
 		return code;
 	shfs_show_directory(&shown, path ? path : dir);
@@ -386,7 +386,8 @@ static void explain_place(int n, char **dirs)
 }
 
 /* Explains, once for all directories, what to do next. */
-static void explain(struct shfs_context *ctx, const char *program, int n, char **dirs)
+static void explain_next_steps(struct shfs_context *ctx, const char *program, int n,
+                               char **dirs)
 {
 	const char *shell = shfs_hook_shell();
 
@@ -403,13 +404,13 @@ static void explain(struct shfs_context *ctx, const char *program, int n, char *
 	printf("  hint: %s\n", shfs_hook_line(shell));
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_mount_command(struct shfs_context *ctx, int argc, char **argv)
 {
 	int worst = SHFS_EXIT_OK, n_mounted = 0;
 	const char *program = fuse;
 
 	if (!argc)
-		return list_mounts(ctx);
+		return show_mount_list(ctx);
 	if (opts.foreground && argc > 1) {
 		shfs_error("--foreground takes one directory");
 		return SHFS_EXIT_USAGE;
@@ -420,7 +421,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	if (opts.foreground) {
-		int code = prepare(ctx, argv[0]);
+		int code = warn_before_mount(ctx, argv[0]);
 
 		if (code)
 			return code;
@@ -436,7 +437,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	}
 	if (n_mounted) {
 		start_follower(ctx);
-		explain(ctx, program, argc, argv);
+		explain_next_steps(ctx, program, argc, argv);
 	}
 	return worst;
 }
@@ -459,5 +460,5 @@ const struct shfs_command shfs_cmd_mount = {
 	},
 	.operands = { 0, -1 },
 	.option = set_backend,
-	.run = run,
+	.run = run_mount_command,
 };

@@ -26,7 +26,7 @@ struct shown {
 	size_t n;
 };
 
-static void show(void *arg, const char *path, int64_t n, uint64_t size)
+static void show_pruned_version(void *arg, const char *path, int64_t n, uint64_t size)
 {
 	struct shown *s = arg;
 
@@ -38,7 +38,7 @@ static void show(void *arg, const char *path, int64_t n, uint64_t size)
 	shfs_buf_char(&s->out, '\n');
 }
 
-static int say_json(const struct shfs_prune *p)
+static int json_prune(const struct shfs_prune *p)
 {
 	struct shfs_json json = { 0 };
 
@@ -52,7 +52,7 @@ static int say_json(const struct shfs_prune *p)
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static int say(const struct shfs_prune *p, struct shown *s)
+static int show_prune(const struct shfs_prune *p, struct shown *s)
 {
 	struct shfs_buf *out = &s->out;
 
@@ -62,8 +62,7 @@ static int say(const struct shfs_prune *p, struct shown *s)
 	                "%s: the contents of %" PRIu64 " version%s; %" PRIu64
 	                " object%s, ",
 	                p->dry ? "would be pruned" : "pruned", p->versions,
-	                p->versions == 1 ? "" : "s", p->objects,
-	                p->objects == 1 ? "" : "s");
+	                shfs_plural(p->versions), p->objects, shfs_plural(p->objects));
 	shfs_show_size(out, p->bytes);
 	shfs_buf_str(out, p->dry ? "\nthe store takes " : "\nthe store took ");
 	shfs_show_size(out, shfs_usage_total(&p->before));
@@ -75,17 +74,17 @@ static int say(const struct shfs_prune *p, struct shown *s)
 	return shfs_show_flush(out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static int prune(struct shfs_prune *p)
+static int prune_versions(struct shfs_prune *p)
 {
 	struct shown s = { 0 };
 	int r, code;
 
-	p->show = p->dry ? show : NULL;
+	p->show = p->dry ? show_pruned_version : NULL;
 	p->arg = &s;
 	r = shfs_prune_run(p);
 	code = r ? shfs_fail_collect(p->store, "pruned", r) : 0;
 	if (!code)
-		code = opts.json ? say_json(p) : say(p, &s);
+		code = opts.json ? json_prune(p) : show_prune(p, &s);
 	if (!code && !p->dry && p->policy.max_bytes &&
 	    shfs_usage_total(&p->after) > p->policy.max_bytes) {
 		shfs_warn("the store is still larger than that%s",
@@ -113,7 +112,7 @@ static int take_operands(struct shfs_index *index, int argc, char **argv)
 	return 0;
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_prune_options(struct shfs_context *ctx, int argc)
 {
 	if (opts.any || argc)
 		return 0;
@@ -123,7 +122,8 @@ static int check(struct shfs_context *ctx, int argc)
 	return SHFS_EXIT_USAGE;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_prune(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                     char **argv)
 {
 	struct shfs_prune p = {
 		.index = index,
@@ -143,7 +143,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	p.policy = policy;
 	p.policy.files = files.n ? &files : NULL;
 	if (!code)
-		code = prune(&p);
+		code = prune_versions(&p);
 	shfs_filter_free(&files);
 	return code;
 }
@@ -173,7 +173,7 @@ static int take_size(const struct shfs_option *opt, const char *value, uint64_t 
 	return SHFS_EXIT_USAGE;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_prune_option(const struct shfs_option *opt, const char *value)
 {
 	const char *name = opt->name;
 
@@ -234,7 +234,7 @@ const struct shfs_command shfs_cmd_prune = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, -1 },
-	.option = option,
-	.check = check,
-	.run_on_index = run,
+	.option = set_prune_option,
+	.check = check_prune_options,
+	.run_on_index = run_prune,
 };

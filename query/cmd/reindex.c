@@ -13,29 +13,26 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static int show(const struct shfs_ingest_stats *stats, int64_t took_ns)
+static int show_reindex(const struct shfs_ingest_stats *stats, int64_t took_ns)
 {
 	_cleanup_buf_ struct shfs_buf took = { 0 };
 
 	shfs_time_show_duration(&took, took_ns);
 	printf("%" PRIu64 " record%s: %" PRIu64 " command%s, %" PRIu64
 	       " access%s, %" PRIu64 " version%s (%s)\n",
-	       stats->records, plural(stats->records), stats->commands,
-	       plural(stats->commands), stats->accesses, stats->accesses == 1 ? "" : "es",
-	       stats->versions, plural(stats->versions), took.data);
+	       stats->records, shfs_plural(stats->records), stats->commands,
+	       shfs_plural(stats->commands), stats->accesses,
+	       stats->accesses == 1 ? "" : "es", stats->versions,
+	       shfs_plural(stats->versions), took.data);
 	if (stats->damaged_bytes)
 		shfs_warn("%" PRIu64
 		          " byte%s of the journal are damaged and were passed over",
-		          stats->damaged_bytes, plural(stats->damaged_bytes));
+		          stats->damaged_bytes, shfs_plural(stats->damaged_bytes));
 	return SHFS_EXIT_OK;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+static int run_reindex(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                       char **argv)
 {
 	int64_t begin_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	_cleanup_free_ char *hook_dir = NULL;
@@ -48,7 +45,7 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	r = shfs_index_rebuild(store, hook_dir, &stats);
 	shfs_progress_end();
 	if (!r)
-		return show(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+		return show_reindex(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);
 	shfs_error("cannot make the index: %s", strerror(-r));
 	if (r == -EBUSY)
 		shfs_hint("another shfs reindex may be at work");
@@ -63,5 +60,5 @@ const struct shfs_command shfs_cmd_reindex = {
 		       "Nothing is lost:\n"
 		       "the journal is the source of truth.",
 	.alone = true,
-	.run_on_store = run,
+	.run_on_store = run_reindex,
 };

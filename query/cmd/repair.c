@@ -18,7 +18,7 @@ static struct {
 	bool dry_run, json;
 } opts;
 
-static int refuse(const char *why, const char *hint)
+static int refuse_repair(const char *why, const char *hint)
 {
 	shfs_error("nothing is repaired: %s", why);
 	shfs_hint("%s", hint);
@@ -31,8 +31,8 @@ static int check_others(struct shfs_store *store)
 	_cleanup_buf_ struct shfs_buf why = { 0 };
 
 	if (shfs_forget_pending(store) > 0)
-		return refuse("an earlier shfs forget is not complete yet",
-		              "shfs forget --resume completes it");
+		return refuse_repair("an earlier shfs forget is not complete yet",
+		                     "shfs forget --resume completes it");
 	if (shfs_mounts_list(SHFS_MOUNTS_ASK, store->path, &mounts))
 		return 0; /* a recorder holds the store */
 	for (size_t i = 0; i < mounts.n; i++) {
@@ -42,13 +42,14 @@ static int check_others(struct shfs_store *store)
 			continue;
 		shfs_buf_str(&why, "the store is in use by the mount ");
 		shfs_quote_display(&why, m->dir, strlen(m->dir));
-		return refuse(why.failed ? "" : why.data,
-		              "shfs umount it first, and mount it again afterwards");
+		return refuse_repair(
+			why.failed ? "" : why.data,
+			"shfs umount it first, and mount it again afterwards");
 	}
 	return 0;
 }
 
-static bool show_json(const struct shfs_repair *rp)
+static bool json_repair(const struct shfs_repair *rp)
 {
 	struct shfs_json j = { 0 };
 
@@ -86,7 +87,7 @@ static void show_done(struct shfs_buf *out, const struct shfs_repair *rp)
 			out,
 			"%zu file%s of the journal could not be read at all: what "
 			"only %s told is lost, and the next gc removes its contents\n",
-			rp->unreadable, rp->unreadable == 1 ? "" : "s",
+			rp->unreadable, shfs_plural(rp->unreadable),
 			rp->unreadable == 1 ? "it" : "they");
 	if (rp->loose)
 		shfs_buf_printf(out, "%zu damaged content%s set aside\n", rp->loose,
@@ -101,7 +102,7 @@ static void show_done(struct shfs_buf *out, const struct shfs_repair *rp)
 		                rp->aside);
 }
 
-static bool show_text(const struct shfs_repair *rp)
+static bool show_repair(const struct shfs_repair *rp)
 {
 	const struct shfs_check *c = &rp->found;
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -127,13 +128,14 @@ static int fail_unreadable(const struct shfs_repair *rp)
 	shfs_check_show(&out, &rp->found);
 	if (!shfs_show_flush(&out))
 		return SHFS_EXIT_FAILURE;
-	return refuse("some of the store may not be read",
-	              "give its files to their owner (chown), and let them be read "
-	              "(chmod -R u+rwX)");
+	return refuse_repair(
+		"some of the store may not be read",
+		"give its files to their owner (chown), and let them be read "
+		"(chmod -R u+rwX)");
 }
 
-/* What else is wrong with it, opening it tells. */
-static int check(struct shfs_context *ctx, int argc)
+/* Only the file "format": what else is wrong with the store, its opening reports. */
+static int mend_format_file(struct shfs_context *ctx, int argc)
 {
 	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)
 		shfs_warn("the file \"format\" of the store was damaged: it is written "
@@ -141,7 +143,8 @@ static int check(struct shfs_context *ctx, int argc)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+static int run_repair(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                      char **argv)
 {
 	static const struct shfs_check_options how = { .progress = shfs_check_progress };
 	_cleanup_repair_ struct shfs_repair rp = { 0 };
@@ -156,7 +159,7 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	if (r)
 		return r == -EACCES && !opts.json ? fail_unreadable(&rp)
 		                                  : shfs_check_fail(r);
-	if (!(opts.json ? show_json(&rp) : show_text(&rp)))
+	if (!(opts.json ? json_repair(&rp) : show_repair(&rp)))
 		return SHFS_EXIT_FAILURE;
 	return opts.dry_run && rp.found.n_flaws > rp.found.n_harmless ? SHFS_EXIT_FAILURE
 	                                                              : SHFS_EXIT_OK;
@@ -180,6 +183,6 @@ const struct shfs_command shfs_cmd_repair = {
 	  .flag = &opts.dry_run },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
-	.check = check,
-	.run_on_store = run,
+	.check = mend_format_file,
+	.run_on_store = run_repair,
 };

@@ -29,7 +29,7 @@ struct rerun {
 
 /* --- the plan, for people --- */
 
-static void show_head(struct rerun *rerun, const struct shfs_rerun_step *step)
+static void show_step_head(struct rerun *rerun, const struct shfs_rerun_step *step)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
@@ -74,13 +74,13 @@ static void show_result(struct rerun *rerun, const struct shfs_rerun_step *step,
 	(void)!shfs_show_flush(&out);
 }
 
-static void on_begin(void *arg, const struct shfs_rerun_step *step)
+static void show_step_begin(void *arg, const struct shfs_rerun_step *step)
 {
 	if (!opts.json)
-		show_head(arg, step);
+		show_step_head(arg, step);
 }
 
-static void on_end(void *arg, const struct shfs_rerun_step *step)
+static void show_step_end(void *arg, const struct shfs_rerun_step *step)
 {
 	struct rerun *rerun = arg;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -158,7 +158,7 @@ static void show_sum(const struct rerun *rerun)
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
 	shfs_buf_printf(&out, "%s%zu command%s run", rerun->style->dim, ran,
-	                ran == 1 ? "" : "s");
+	                shfs_plural(ran));
 	if (unneeded)
 		shfs_buf_printf(&out, ", %zu not needed: nothing it reads changed",
 		                unneeded);
@@ -222,7 +222,7 @@ static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step
 	shfs_json_object_end(json);
 }
 
-static int show_json(const struct rerun *rerun)
+static int json_rerun(const struct rerun *rerun)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 
@@ -247,7 +247,7 @@ static int fail_top(const char *top, const char *what)
 	return SHFS_EXIT_REFUSED;
 }
 
-static int make_temporary(struct rerun *rerun)
+static int make_scratch_dir(struct rerun *rerun)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -269,7 +269,7 @@ static int find_top(struct rerun *rerun)
 	struct stat st;
 
 	if (!opts.scratch)
-		return make_temporary(rerun);
+		return make_scratch_dir(rerun);
 	rerun->top = shfs_operand_path(opts.scratch);
 	if (!rerun->top)
 		return shfs_fail_index(NULL, -ENOMEM);
@@ -278,19 +278,9 @@ static int find_top(struct rerun *rerun)
 	return 0;
 }
 
-/* Checks that the copy is not inside the directory that it copies. */
-static int check_top(const struct rerun *rerun)
-{
-	if (rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
-	    shfs_path_is_below(rerun->top, rerun->plan.base))
-		return fail_top(rerun->top,
-		                "is in the project, which must not be touched");
-	return 0;
-}
-
 /* --- the commands --- */
 
-static int add_named(struct rerun *rerun)
+static int add_named_command(struct rerun *rerun)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	int64_t id;
@@ -341,7 +331,7 @@ static int add_paths(struct rerun *rerun, int argc, char **argv)
 /* --- the run --- */
 
 /* Asks whether to run: the user has not seen a list that was computed. */
-static int ask(const struct rerun *rerun)
+static int confirm_rerun(const struct rerun *rerun)
 {
 	char answer[16];
 
@@ -353,7 +343,7 @@ static int ask(const struct rerun *rerun)
 		return SHFS_EXIT_REFUSED;
 	}
 	for (size_t i = 0; i < rerun->plan.n; i++)
-		show_head((struct rerun *)rerun, &rerun->plan.steps[i]);
+		show_step_head((struct rerun *)rerun, &rerun->plan.steps[i]);
 	printf("\nRun %s? [y/N] ",
 	       rerun->plan.n == 1 ? "this command" : "these commands");
 	fflush(stdout);
@@ -367,7 +357,7 @@ static int ask(const struct rerun *rerun)
 
 static int run_plan(struct rerun *rerun)
 {
-	struct shfs_rerun_watcher watcher = { on_begin, on_end, rerun };
+	struct shfs_rerun_watcher watcher = { show_step_begin, show_step_end, rerun };
 	int r;
 
 	rerun->top_is_new = false; /* the copy is kept */
@@ -380,7 +370,7 @@ static int run_plan(struct rerun *rerun)
 		shfs_error("cannot go on: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
-	if (opts.json && show_json(rerun))
+	if (opts.json && json_rerun(rerun))
 		return SHFS_EXIT_FAILURE; /* main says so */
 	if (!opts.json)
 		show_sum(rerun);
@@ -397,22 +387,26 @@ static int run_plan(struct rerun *rerun)
 static int show_dry(struct rerun *rerun)
 {
 	if (opts.json)
-		return show_json(rerun) ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+		return json_rerun(rerun) ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 	for (size_t i = 0; i < rerun->plan.n; i++)
-		show_head(rerun, &rerun->plan.steps[i]);
+		show_step_head(rerun, &rerun->plan.steps[i]);
 	return SHFS_EXIT_OK;
 }
 
-static int check(struct rerun *rerun)
+static int check_rerun(struct rerun *rerun)
 {
 	int r = shfs_rerun_check(&rerun->plan);
 
 	if (r < 0)
 		return shfs_fail_index(rerun->plan.index, r);
-	return r ? r : check_top(rerun);
+	if (!r && rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
+	    shfs_path_is_below(rerun->top, rerun->plan.base))
+		return fail_top(rerun->top,
+		                "is in the project, which must not be touched");
+	return r;
 }
 
-static int carry_out(struct rerun *rerun)
+static int carry_out_rerun(struct rerun *rerun)
 {
 	int code;
 
@@ -426,18 +420,18 @@ static int carry_out(struct rerun *rerun)
 			return code;
 		rerun->plan.options.top = rerun->top;
 	}
-	code = check(rerun);
+	code = check_rerun(rerun);
 	if (opts.dry_run) {
 		int shown = show_dry(rerun);
 
 		return code ? code : shown;
 	}
 	if (!code)
-		code = ask(rerun);
+		code = confirm_rerun(rerun);
 	return code ? code : run_plan(rerun);
 }
 
-static int open_all(struct shfs_context *ctx, struct rerun *rerun)
+static int open_rerun(struct shfs_context *ctx, struct rerun *rerun)
 {
 	int code = SHFS_EXIT_OK;
 
@@ -458,7 +452,7 @@ static int open_all(struct shfs_context *ctx, struct rerun *rerun)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct rerun rerun = { 0 };
 	int code;
@@ -467,11 +461,12 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("--command takes no files");
 		return SHFS_EXIT_USAGE;
 	}
-	code = open_all(ctx, &rerun);
+	code = open_rerun(ctx, &rerun);
 	if (!code)
-		code = opts.command ? add_named(&rerun) : add_paths(&rerun, argc, argv);
+		code = opts.command ? add_named_command(&rerun)
+		                    : add_paths(&rerun, argc, argv);
 	if (!code)
-		code = carry_out(&rerun);
+		code = carry_out_rerun(&rerun);
 	if (rerun.top_is_new)
 		rmdir(rerun.top);
 	shfs_rerun_clear(&rerun.plan);
@@ -480,7 +475,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_rerun_option(const struct shfs_option *opt, const char *value)
 {
 	if (!strcmp(opt->name, "command")) {
 		opts.command = value;
@@ -518,6 +513,6 @@ const struct shfs_command shfs_cmd_rerun = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, -1 },
-	.option = option,
-	.run = run,
+	.option = set_rerun_option,
+	.run = run_rerun,
 };

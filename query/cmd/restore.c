@@ -18,7 +18,7 @@ static struct {
 	bool read, wrote;
 } opts;
 
-static bool is_directory(const char *path)
+static bool is_directory_name(const char *path)
 {
 	struct stat st;
 	size_t len = strlen(path);
@@ -28,7 +28,7 @@ static bool is_directory(const char *path)
 
 /* The path of --to, from the real working directory: links on the way are not
  * followed. */
-static char *destination(void)
+static char *absolute_destination(void)
 {
 	_cleanup_free_ char *cwd = NULL, *joined = NULL;
 
@@ -40,17 +40,17 @@ static char *destination(void)
 }
 
 /* Adds the version: --to is the new file, or a directory for it. */
-static int add_named(struct shfs_restore_set *set, struct shfs_index *index,
-                     struct shfs_version *version)
+static int add_named_version(struct shfs_restore_set *set, struct shfs_index *index,
+                             struct shfs_version *version)
 {
 	_cleanup_free_ char *to = NULL, *path = NULL;
 
 	if (!opts.to)
 		return shfs_restore_set_add(set, index, version, NULL);
-	to = destination();
+	to = absolute_destination();
 	if (!to)
 		return -ENOMEM;
-	if (!is_directory(opts.to))
+	if (!is_directory_name(opts.to))
 		return shfs_restore_set_add_as(set, version, to);
 	path = shfs_path_join(to, strrchr(version->path, '/') + 1);
 	return path ? shfs_restore_set_add_as(set, version, path) : -ENOMEM;
@@ -59,7 +59,7 @@ static int add_named(struct shfs_restore_set *set, struct shfs_index *index,
 static int collect_named(struct shfs_restore_set *set, struct shfs_index *index, int argc,
                          char **argv)
 {
-	if (argc > 1 && opts.to && !is_directory(opts.to)) {
+	if (argc > 1 && opts.to && !is_directory_name(opts.to)) {
 		shfs_error("--to must be a directory for several files");
 		return SHFS_EXIT_USAGE;
 	}
@@ -69,7 +69,7 @@ static int collect_named(struct shfs_restore_set *set, struct shfs_index *index,
 
 		if (r)
 			return r;
-		r = add_named(set, index, &version);
+		r = add_named_version(set, index, &version);
 		if (r)
 			return shfs_fail_index(index, r);
 	}
@@ -84,8 +84,8 @@ static int64_t wanted(const struct shfs_use *use)
 	return opts.read ? use->read_id : use->made_id;
 }
 
-static int collect_uses(struct shfs_restore_set *set, struct shfs_index *index,
-                        const struct shfs_uses *uses, const char *dir)
+static int collect_used_versions(struct shfs_restore_set *set, struct shfs_index *index,
+                                 const struct shfs_uses *uses, const char *dir)
 {
 	for (size_t i = 0; i < uses->n; i++) {
 		_cleanup_version_ struct shfs_version version = { 0 };
@@ -103,7 +103,7 @@ static int collect_uses(struct shfs_restore_set *set, struct shfs_index *index,
 static int collect_command(struct shfs_restore_set *set, struct shfs_index *index)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
-	_cleanup_free_ char *dir = opts.to ? destination() : NULL;
+	_cleanup_free_ char *dir = opts.to ? absolute_destination() : NULL;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	int64_t command_id;
 	int r = shfs_command_find(index, opts.command, &command_id);
@@ -116,7 +116,7 @@ static int collect_command(struct shfs_restore_set *set, struct shfs_index *inde
 	if (r > 0)
 		r = shfs_uses_load(index, command_id, 0, 0, &uses);
 	if (!r)
-		r = collect_uses(set, index, &uses, dir);
+		r = collect_used_versions(set, index, &uses, dir);
 	if (r)
 		return shfs_fail_index(index, r);
 	if (set->n)
@@ -125,7 +125,7 @@ static int collect_command(struct shfs_restore_set *set, struct shfs_index *inde
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_restore_options(struct shfs_context *ctx, int argc)
 {
 	if (opts.command && argc)
 		shfs_error("--command takes no files");
@@ -140,7 +140,8 @@ static int check(struct shfs_context *ctx, int argc)
 	return SHFS_EXIT_USAGE;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_restore(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                       char **argv)
 {
 	_cleanup_restore_set_ struct shfs_restore_set set = { .no_links = opts.to };
 	int code = opts.command ? collect_command(&set, index)
@@ -149,7 +150,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return code ? code : shfs_restore_set_run(&set, ctx, index, opts.restore);
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_restore_option(const struct shfs_option *opt, const char *value)
 {
 	*(strcmp(opt->name, "to") ? &opts.command : &opts.to) = value;
 	if (!*value) {
@@ -182,7 +183,7 @@ const struct shfs_command shfs_cmd_restore = {
 	  .flag = &opts.wrote },
 	},
 	.operands = { 0, -1 },
-	.option = option,
-	.check = check,
-	.run_on_index = run,
+	.option = set_restore_option,
+	.check = check_restore_options,
+	.run_on_index = run_restore,
 };

@@ -77,7 +77,7 @@ static int list_file(struct list *l, const struct shfs_hay *hay)
 	return 0;
 }
 
-static int json_command(struct list *l, const struct shfs_hay *hay)
+static int json_found_command(struct list *l, const struct shfs_hay *hay)
 {
 	_cleanup_entry_ struct shfs_entry e = { 0 };
 	int r = shfs_command_load(l->index, hay->id, &e.command);
@@ -103,7 +103,7 @@ static int json_file(struct list *l, const struct shfs_hay *hay)
 	return 0;
 }
 
-static int put(struct list *l, size_t rank)
+static int show_search_result(struct list *l, size_t rank)
 {
 	int score, r;
 	const struct shfs_hay *hay = shfs_haystack_at(l->haystack, rank, &score);
@@ -115,12 +115,12 @@ static int put(struct list *l, size_t rank)
 	shfs_json_object(&l->json, NULL);
 	shfs_json_str(&l->json, "kind", hay->is_file ? "file" : "command");
 	shfs_json_int(&l->json, "score", score);
-	r = hay->is_file ? json_file(l, hay) : json_command(l, hay);
+	r = hay->is_file ? json_file(l, hay) : json_found_command(l, hay);
 	shfs_json_object_end(&l->json);
 	return r ? r : shfs_json_flush(&l->json) ? 0 : -EIO;
 }
 
-static int put_all(struct list *l, const char *query)
+static int show_search_results(struct list *l, const char *query)
 {
 	size_t n = shfs_haystack_found(l->haystack);
 	int r = 0;
@@ -133,14 +133,14 @@ static int put_all(struct list *l, const char *query)
 		shfs_json_array(&l->json, "found");
 	}
 	for (size_t i = 0; i < n && !r; i++)
-		r = put(l, i);
+		r = show_search_result(l, i);
 	if (!opts.json || r)
 		return r;
 	shfs_json_array_end(&l->json);
 	return shfs_json_end(&l->json) ? 0 : -EIO;
 }
 
-static int list(const struct shfs_search *s)
+static int list_search_results(const struct shfs_search *s)
 {
 	struct list l = { .index = s->index, .haystack = s->haystack };
 	int r = shfs_haystack_load(s->haystack, 0);
@@ -148,7 +148,7 @@ static int list(const struct shfs_search *s)
 	if (!r)
 		r = shfs_haystack_search(s->haystack, s->query, s->kinds);
 	if (!r)
-		r = put_all(&l, s->query);
+		r = show_search_results(&l, s->query);
 	shfs_buf_free(&l.out);
 	shfs_json_free(&l.json);
 	if (r == -EIO) /* main says so */
@@ -163,7 +163,7 @@ static int list(const struct shfs_search *s)
 
 /* --- the choice --- */
 
-static void add_path(struct shfs_buf *out, const char *path)
+static void add_chosen_path(struct shfs_buf *out, const char *path)
 {
 	_cleanup_free_ char *name = shfs_path_operand(path);
 
@@ -193,7 +193,7 @@ static int put_choice(const struct shfs_buf *text)
 }
 
 /* Shows what would be forgotten, and asks. */
-static int forget(struct shfs_search *s, const struct shfs_hay *hay)
+static int forget_chosen(struct shfs_search *s, const struct shfs_hay *hay)
 {
 	_cleanup_command_ struct shfs_command_row c = { 0 };
 	_cleanup_free_ char *path = NULL;
@@ -209,7 +209,7 @@ static int forget(struct shfs_search *s, const struct shfs_hay *hay)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int choose(struct shfs_search *s)
+static int choose_search_result(struct shfs_search *s)
 {
 	_cleanup_command_ struct shfs_command_row c = { 0 };
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -220,14 +220,14 @@ static int choose(struct shfs_search *s)
 	if (code)
 		return code;
 	if (s->forget)
-		return forget(s, &hay);
+		return forget_chosen(s, &hay);
 	if (hay.is_file) {
 		r = load_path(s->index, hay.id, &path);
 		if (s->is_line)
 			shfs_buf_add(&text, s->query,
 			             shfs_last_word(s->query) - s->query);
 		if (!r)
-			add_path(&text, path);
+			add_chosen_path(&text, path);
 	} else {
 		r = shfs_command_load(s->index, hay.id, &c);
 		r = MIN(r, 0);
@@ -241,14 +241,8 @@ static int choose(struct shfs_search *s)
 
 /* --- the command --- */
 
-static bool is_interactive(void)
-{
-	return opts.interactive || opts.shell ||
-	       (!opts.list && !opts.json && isatty(STDIN_FILENO) &&
-	        isatty(STDOUT_FILENO));
-}
-
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_search(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                      char **argv)
 {
 	_cleanup_haystack_ struct shfs_haystack *haystack = NULL;
 	_cleanup_buf_ struct shfs_buf query = { 0 };
@@ -256,7 +250,9 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 		                 .index = index,
 		                 .store = shfs_context_opened(ctx),
 		                 .is_line = opts.shell };
-	bool interactive = is_interactive();
+	bool interactive = opts.interactive || opts.shell ||
+	                   (!opts.list && !opts.json && isatty(STDIN_FILENO) &&
+	                    isatty(STDOUT_FILENO));
 	int r, code = shfs_fail_if_empty(index);
 
 	if (code)
@@ -276,10 +272,10 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	s.haystack = haystack;
 	s.query = query.data;
 	s.kinds = kinds_wanted();
-	return interactive ? choose(&s) : list(&s);
+	return interactive ? choose_search_result(&s) : list_search_results(&s);
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_search_option(const struct shfs_option *opt, const char *value)
 {
 	if (!value) {
 		opts.kinds |=
@@ -316,7 +312,7 @@ const struct shfs_command shfs_cmd_search = {
 	{ "shell", 0, "SHELL", "take the line from $SHFS_LINE, and write its new text" },
 	},
 	.operands = { 0, -1 },
-	.option = option,
+	.option = set_search_option,
 	.at_once = true,
-	.run_on_index = run,
+	.run_on_index = run_search,
 };

@@ -20,7 +20,7 @@ static void put_value(struct shfs_json *json, struct shfs_rows *rows, int col)
 		               shfs_rows_bytes(rows, col));
 }
 
-static int put_rows(struct shfs_json *json, struct shfs_rows *rows)
+static int json_selected_rows(struct shfs_json *json, struct shfs_rows *rows)
 {
 	int r;
 
@@ -38,8 +38,9 @@ static int put_rows(struct shfs_json *json, struct shfs_rows *rows)
 	return r ? r : shfs_json_end(json) ? 0 : -EIO;
 }
 
-/* It asks the index as it is, and does not bring it up to date first. */
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+/* Asks the index as it is, without an ingest before. */
+static int run_select(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                      char **argv)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -53,7 +54,7 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	}
 	r = shfs_rows_open(index, argv[0], &rows);
 	if (!r)
-		r = put_rows(&json, rows);
+		r = json_selected_rows(&json, rows);
 	if (r == -EIO)
 		return SHFS_EXIT_FAILURE; /* main says that the output failed */
 	return r ? shfs_fail_index(index, r) : SHFS_EXIT_OK;
@@ -69,5 +70,5 @@ const struct shfs_command shfs_cmd_select = {
 	.operands = { 1, 1 },
 	.hidden = true,
 	.alone = true,
-	.run_on_store = run,
+	.run_on_store = run_select,
 };

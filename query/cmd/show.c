@@ -114,7 +114,7 @@ static int load_shell(struct show *s)
 	return MIN(r, 0);
 }
 
-static int load(struct show *s, bool is_process, int64_t id)
+static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 {
 	int r = shfs_entry_load(s->index, is_process, id, 0, &s->entry);
 
@@ -130,7 +130,7 @@ static int load(struct show *s, bool is_process, int64_t id)
 
 /* --- the head --- */
 
-static void field(struct show *s, const char *name)
+static void show_field_name(struct show *s, const char *name)
 {
 	shfs_buf_printf(&s->out, "%s%-9s%s", s->style->dim, name, s->style->off);
 }
@@ -146,7 +146,7 @@ static int show_session(struct show *s)
 		r = shfs_rows_next(rows);
 	if (r <= 0)
 		return r;
-	field(s, "session");
+	show_field_name(s, "session");
 	shfs_buf_printf(&s->out, "%s  ", s->entry.command.session);
 	shfs_quote_display(&s->out, shfs_rows_text(rows, 0), shfs_rows_bytes(rows, 0));
 	shfs_buf_printf(&s->out, " %lld", (long long)shfs_rows_int(rows, 1));
@@ -161,17 +161,17 @@ static int show_session(struct show *s)
 
 static void show_place(struct show *s, const char *cwd, const char *host)
 {
-	field(s, "cwd");
+	show_field_name(s, "cwd");
 	shfs_show_directory(&s->out, cwd);
 	shfs_buf_char(&s->out, '\n');
-	field(s, "host");
+	show_field_name(s, "host");
 	shfs_quote_display(&s->out, host, strlen(host));
 	shfs_buf_char(&s->out, '\n');
 }
 
 static void show_time(struct show *s, const char *name, int64_t ns)
 {
-	field(s, name);
+	show_field_name(s, name);
 	shfs_time_show(&s->out, ns);
 }
 
@@ -189,7 +189,7 @@ static void show_times(struct show *s)
 		shfs_time_show_duration(&s->out, c->end_ns - c->begin_ns);
 		shfs_buf_str(&s->out, ")\n");
 	} else {
-		field(s, "end");
+		show_field_name(s, "end");
 		shfs_buf_str(
 			&s->out,
 			"not recorded: it is still running, or its shell was killed\n");
@@ -202,7 +202,7 @@ static void show_status(struct show *s)
 
 	if (!c->has_status)
 		return;
-	field(s, "status");
+	show_field_name(s, "status");
 	shfs_buf_printf(&s->out, "%s%lld%s", c->status ? s->style->bad : "",
 	                (long long)c->status, s->style->off);
 	if (c->status > 128 && c->status < 128 + 65 && sigdescr_np(c->status - 128))
@@ -211,7 +211,7 @@ static void show_status(struct show *s)
 }
 
 /* Shows the whole text, for copying: not cut, all lines with the same indentation. */
-static void show_text(struct show *s)
+static void show_whole_text(struct show *s)
 {
 	const struct shfs_command_row *c = &s->entry.command;
 	const char *line = c->text, *end = line + c->text_len;
@@ -237,18 +237,18 @@ static void show_text(struct show *s)
 	shfs_buf_char(&s->out, '\n');
 }
 
-static int show_head(struct show *s)
+static int show_command_head(struct show *s)
 {
 	const struct shfs_command_row *c = &s->entry.command;
 	int r;
 
-	field(s, "command");
+	show_field_name(s, "command");
 	shfs_buf_printf(&s->out, "%s%s%s\n", s->style->id, c->id, s->style->off);
 	show_times(s);
 	show_status(s);
 	show_place(s, c->cwd, c->host);
 	r = show_session(s);
-	show_text(s);
+	show_whole_text(s);
 	return r;
 }
 
@@ -256,13 +256,13 @@ static void show_process_head(struct show *s)
 {
 	const struct shfs_process_row *p = &s->entry.process;
 
-	field(s, "process");
+	show_field_name(s, "process");
 	shfs_buf_printf(&s->out, "%lld, of no command that was recorded\n",
 	                (long long)p->pid);
 	show_time(s, "begin", p->first_ns);
 	shfs_buf_char(&s->out, '\n');
 	show_place(s, p->cwd, p->host);
-	field(s, "program");
+	show_field_name(s, "program");
 	shfs_quote_display(&s->out, p->exe, strlen(p->exe));
 	shfs_buf_printf(&s->out, "\n\n" INDENT "%s", s->style->bold);
 	shfs_show_process(&s->out, p, SIZE_MAX);
@@ -272,7 +272,7 @@ static void show_process_head(struct show *s)
 /* --- the processes --- */
 
 /* The index of its parent, earlier in the list, or -1. */
-static ssize_t parent_of(const struct show *s, size_t child)
+static ssize_t find_parent_process(const struct show *s, size_t child)
 {
 	const struct shfs_process_row *p = &s->processes[child];
 
@@ -389,7 +389,7 @@ static int show_processes(struct show *s)
 	if (!s->n_processes)
 		return 0;
 	for (size_t i = 0; i < s->n_processes; i++)
-		parents[i] = parent_of(s, i);
+		parents[i] = find_parent_process(s, i);
 	shfs_buf_printf(&s->out, "%sprocesses%s\n", s->style->dim, s->style->off);
 	show_children(s, parents, -1, 0);
 	show_left_running(s);
@@ -426,7 +426,7 @@ static int show_use(struct show *s, const struct shfs_use *use)
 	return 0;
 }
 
-static int show_uses(struct show *s, bool bookkeeping)
+static int show_uses_of_entry(struct show *s, bool bookkeeping)
 {
 	const struct shfs_uses *uses = &s->entry.uses;
 	enum shfs_use_kind last = SHFS_USE_KINDS;
@@ -462,10 +462,10 @@ static void show_temporary(struct show *s)
 }
 
 /* Shows the files; bookkeeping of programs (.git) comes after the user's own. */
-static int show_files(struct show *s)
+static int show_files_of_entry(struct show *s)
 {
 	const struct shfs_uses *uses = &s->entry.uses;
-	int r = show_uses(s, false) ?: show_uses(s, true);
+	int r = show_uses_of_entry(s, false) ?: show_uses_of_entry(s, true);
 
 	show_temporary(s);
 	if (!uses->n && !uses->n_temporary)
@@ -490,18 +490,18 @@ static void show_troubles(struct show *s)
 		                s->style->bad, (long long)s->lost, s->style->off);
 }
 
-static int show_all(struct show *s)
+static int show_whole_entry(struct show *s)
 {
 	int r = 0;
 
 	if (s->entry.is_process)
 		show_process_head(s);
 	else
-		r = show_head(s);
+		r = show_command_head(s);
 	if (!r)
 		r = show_processes(s);
 	if (!r)
-		r = show_files(s);
+		r = show_files_of_entry(s);
 	show_troubles(s);
 	if (r)
 		return r;
@@ -553,7 +553,8 @@ static int json_all(struct show *s)
 	return shfs_json_end(&j) ? 0 : -EIO;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_show(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                    char **argv)
 {
 	struct show s = { .index = index };
 	bool is_process;
@@ -562,14 +563,14 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 
 	if (code)
 		return code;
-	r = load(&s, is_process, id);
+	r = load_shown_entry(&s, is_process, id);
 	if (!r && json) {
 		r = json_all(&s);
 	} else if (!r) {
 		shfs_context_pager(ctx);
 		s.style = shfs_style_of(ctx);
 		s.columns = shfs_show_columns();
-		r = show_all(&s);
+		r = show_whole_entry(&s);
 	}
 	show_clear(&s);
 	return r;
@@ -588,5 +589,5 @@ const struct shfs_command shfs_cmd_show = {
 	},
 	.operands = { 1, 1 },
 	.at_once = true,
-	.run_on_index = run,
+	.run_on_index = run_show,
 };

@@ -19,7 +19,7 @@ struct counts {
 	size_t results, stale;
 };
 
-static struct counts count(struct shfs_stale *stale)
+static struct counts count_stale_results(struct shfs_stale *stale)
 {
 	struct counts n = { 0 };
 
@@ -44,7 +44,7 @@ struct listing {
 	size_t columns;
 };
 
-static void show_name(struct listing *l, const char *path, int64_t n, size_t width)
+static void show_result_name(struct listing *l, const char *path, int64_t n, size_t width)
 {
 	l->name.len = 0;
 	shfs_show_version(&l->name, path, n);
@@ -59,7 +59,7 @@ static void show_reason(struct listing *l, const struct shfs_stale_input *input)
 	const struct shfs_stale_file *f = input->file;
 	struct shfs_buf *out = &l->out;
 
-	show_name(l, f->path, input->n, l->columns - BRANCH_WIDTH - WORDS_WIDTH);
+	show_result_name(l, f->path, input->n, l->columns - BRANCH_WIDTH - WORDS_WIDTH);
 	shfs_buf_str(out, l->style->dim);
 	if (input->changed) {
 		shfs_buf_str(out, "  is @");
@@ -103,15 +103,15 @@ static void show_results(struct listing *l, const struct shfs_stale_run *run)
 	for (struct shfs_stale_file *f = run->results; f; f = f->next_result, n++) {
 		if (n >= SHFS_TREE_LISTED)
 			continue;
-		show_name(l, f->path, f->n, l->columns);
+		show_result_name(l, f->path, f->n, l->columns);
 		shfs_buf_char(&l->out, '\n');
 	}
 	if (n > SHFS_TREE_LISTED)
 		shfs_buf_printf(&l->out, "+ %zu more\n", n - SHFS_TREE_LISTED);
 }
 
-static int show_commands(struct listing *l, struct shfs_index *index,
-                         struct shfs_stale *stale)
+static int show_commands_to_run(struct listing *l, struct shfs_index *index,
+                                struct shfs_stale *stale)
 {
 	struct shfs_buf *out = &l->out;
 	int r = 0;
@@ -132,9 +132,10 @@ static int show_commands(struct listing *l, struct shfs_index *index,
 	return r;
 }
 
-static int show_all(struct listing *l, struct shfs_index *index, struct shfs_stale *stale)
+static int show_stale_results(struct listing *l, struct shfs_index *index,
+                              struct shfs_stale *stale)
 {
-	struct counts n = count(stale);
+	struct counts n = count_stale_results(stale);
 	int r = 0;
 
 	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
@@ -147,14 +148,14 @@ static int show_all(struct listing *l, struct shfs_index *index, struct shfs_sta
 			return -EIO;
 	}
 	if (n.stale)
-		r = show_commands(l, index, stale);
+		r = show_commands_to_run(l, index, stale);
 	shfs_buf_printf(&l->out, "%s%zu of %zu result%s stale%s\n", l->style->dim,
-	                n.stale, n.results, n.results == 1 ? "" : "s", l->style->off);
+	                n.stale, n.results, shfs_plural(n.results), l->style->off);
 	return r ? r : shfs_show_flush(&l->out) ? 0 : -EIO;
 }
 
-static int show_text(struct shfs_context *ctx, struct shfs_index *index,
-                     struct shfs_stale *stale)
+static int show_stale(struct shfs_context *ctx, struct shfs_index *index,
+                      struct shfs_stale *stale)
 {
 	struct listing l = { 0 };
 	int r;
@@ -162,7 +163,7 @@ static int show_text(struct shfs_context *ctx, struct shfs_index *index,
 	shfs_context_pager(ctx);
 	l.style = shfs_style_of(ctx);
 	l.columns = shfs_show_columns();
-	r = show_all(&l, index, stale);
+	r = show_stale_results(&l, index, stale);
 	shfs_buf_free(&l.out);
 	shfs_buf_free(&l.name);
 	return r;
@@ -201,10 +202,10 @@ static void json_run(struct shfs_json *json, const struct shfs_stale_run *run)
 	shfs_json_object_end(json);
 }
 
-static int show_json(struct shfs_stale *stale)
+static int json_stale(struct shfs_stale *stale)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
-	struct counts n = count(stale);
+	struct counts n = count_stale_results(stale);
 	bool ok = true;
 
 	shfs_json_begin(&json, "stale");
@@ -223,20 +224,21 @@ static int show_json(struct shfs_stale *stale)
 
 /* --- the command --- */
 
-static int answer(struct shfs_context *ctx, struct shfs_index *index, char *const *paths,
-                  size_t n)
+static int answer_stale(struct shfs_context *ctx, struct shfs_index *index,
+                        char *const *paths, size_t n)
 {
 	_cleanup_stale_ struct shfs_stale *stale = NULL;
 	int r = shfs_stale_new(index, paths, n, &stale);
 
 	if (!r)
-		r = opts.json ? show_json(stale) : show_text(ctx, index, stale);
+		r = opts.json ? json_stale(stale) : show_stale(ctx, index, stale);
 	if (r)
 		return r;
-	return count(stale).stale ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+	return count_stale_results(stale).stale ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_stale(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                     char **argv)
 {
 	static char here[] = ".", *all[] = { here };
 	size_t n = argc ? argc : 1;
@@ -247,7 +249,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 		return -ENOMEM;
 	r = shfs_fail_if_empty(index)
 	            ?: shfs_operand_paths(index, n, argc ? argv : all, paths)
-	            ?: answer(ctx, index, paths, n);
+	            ?: answer_stale(ctx, index, paths, n);
 	for (size_t i = 0; i < n; i++)
 		free(paths[i]);
 	free(paths);
@@ -269,5 +271,5 @@ const struct shfs_command shfs_cmd_stale = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, -1 },
-	.run_on_index = run,
+	.run_on_index = run_stale,
 };

@@ -206,7 +206,7 @@ struct word {
 	char text[];
 };
 
-static bool is_assignment(const char *text, size_t len)
+static bool is_env_assignment(const char *text, size_t len)
 {
 	size_t i = 0;
 
@@ -223,7 +223,7 @@ static size_t first_word(const char **text)
 
 		*text += strspn(*text, " \t\n(");
 		len = strcspn(*text, " \t\n;|&<>()");
-		if (!len || !(is_assignment(*text, len) ||
+		if (!len || !(is_env_assignment(*text, len) ||
 		              (len == 4 && !strncmp(*text, "sudo", 4))))
 			return len;
 		*text += len;
@@ -403,7 +403,7 @@ static int put_largest(struct stats *s)
 
 /* --- the command --- */
 
-static int put_all(struct stats *s)
+static int show_stats(struct stats *s)
 {
 	static int (*const parts[])(struct stats *) = {
 		put_totals, put_days, put_programs, put_slowest, put_busiest, put_largest,
@@ -434,7 +434,8 @@ static int take_paths(struct stats *s, int argc, char **argv)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_stats(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                     char **argv)
 {
 	struct stats s = { .ctx = ctx, .index = index };
 	int r;
@@ -447,7 +448,7 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 		shfs_context_pager(ctx);
 		s.style = shfs_style_of(ctx);
 		s.columns = shfs_show_columns();
-		r = put_all(&s);
+		r = show_stats(&s);
 	}
 	for (char **path = s.paths; path && *path; path++)
 		free(*path);
@@ -480,5 +481,5 @@ const struct shfs_command shfs_cmd_stats = {
 	},
 	.operands = { 0, -1 },
 	.at_once = true,
-	.run_on_index = run,
+	.run_on_index = run_stats,
 };

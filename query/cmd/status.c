@@ -77,7 +77,7 @@ struct status {
 	bool failed; /* no memory */
 };
 
-static void status_clear(struct status *s)
+static void clear_status(struct status *s)
 {
 	shfs_mounts_clear(&s->mounts);
 	shfs_gaps_clear(&s->gaps);
@@ -101,7 +101,7 @@ static void add_problem(struct status *s, char *text)
 }
 
 /* Adds a problem, one line; the caller escapes user bytes. */
-static void _printf_(2, 3) problem(struct status *s, const char *fmt, ...)
+static void _printf_(2, 3) note_problem(struct status *s, const char *fmt, ...)
 {
 	char *text;
 	va_list ap;
@@ -161,7 +161,7 @@ static void show_alert(struct status *s, const char *line, size_t len, bool ours
 		return;
 	shfs_quote_display(&shown, line, len);
 	if (!shown.failed)
-		problem(s, "%s", shown.data);
+		note_problem(s, "%s", shown.data);
 }
 
 /* Reads an alert file, which has a line for each project in trouble. */
@@ -235,7 +235,7 @@ static void read_index(struct shfs_context *ctx, struct status *s)
 	struct shfs_index *index = shfs_context_index(ctx, &code);
 
 	if (!index) {
-		problem(s, "the index cannot be used");
+		note_problem(s, "the index cannot be used");
 		return;
 	}
 	r = read_totals(index, s);
@@ -244,17 +244,18 @@ static void read_index(struct shfs_context *ctx, struct status *s)
 	if (!r)
 		r = shfs_gaps_load(index, &s->gaps);
 	if (r)
-		problem(s, "the index cannot be read (%s): shfs reindex makes it again",
-		        shfs_index_error(index));
+		note_problem(s,
+		             "the index cannot be read (%s): shfs reindex makes it again",
+		             shfs_index_error(index));
 	s->indexed = !r;
 	if (s->indexed && s->totals[TOTAL_DAMAGED_BYTES])
-		problem(s,
-		        "%" PRId64
-		        " bytes of the journal are damaged and were passed over",
-		        s->totals[TOTAL_DAMAGED_BYTES]);
+		note_problem(s,
+		             "%" PRId64
+		             " bytes of the journal are damaged and were passed over",
+		             s->totals[TOTAL_DAMAGED_BYTES]);
 }
 
-static bool is_own(const struct shfs_mount *m)
+static bool records_into_store(const struct shfs_mount *m)
 {
 	return m->error != -EACCES && m->error != -EXDEV;
 }
@@ -264,31 +265,34 @@ static void check_mount(struct status *s, const struct shfs_mount *m)
 	_cleanup_buf_ struct shfs_buf dir = { 0 };
 
 	shfs_show_directory(&dir, m->dir);
-	if (dir.failed || !is_own(m))
+	if (dir.failed || !records_into_store(m))
 		return;
 	if (m->error == -ENOTCONN)
-		problem(s, "%s is dead: shfs umount removes it, then mount it again",
-		        dir.data);
+		note_problem(s, "%s is dead: shfs umount removes it, then mount it again",
+		             dir.data);
 	else if (m->error == -ETIMEDOUT)
-		problem(s, "%s hangs: its process does not answer", dir.data);
+		note_problem(s, "%s hangs: its process does not answer", dir.data);
 	else if (m->error)
-		problem(s, "%s cannot be asked: %s", dir.data, strerror(-m->error));
+		note_problem(s, "%s cannot be asked: %s", dir.data, strerror(-m->error));
 	else if (m->status.error == ENOSPC || m->status.error == EDQUOT)
-		problem(s, "%s IS NOT RECORDED: no space left for the store; make room",
-		        dir.data);
+		note_problem(s,
+		             "%s IS NOT RECORDED: no space left for the store; make room",
+		             dir.data);
 	else if (m->status.error)
-		problem(s, "%s IS NOT RECORDED: %s", dir.data, strerror(m->status.error));
+		note_problem(s, "%s IS NOT RECORDED: %s", dir.data,
+		             strerror(m->status.error));
 	if (!m->error && m->status.rules_error)
-		problem(s, "%s: .shfsignore is not followed: %s", dir.data,
-		        m->status.rules_error == ELOOP || m->status.rules_error == EINVAL
-		                ? "it is no plain file"
-		                : strerror(m->status.rules_error));
+		note_problem(s, "%s: .shfsignore is not followed: %s", dir.data,
+		             m->status.rules_error == ELOOP ||
+		                             m->status.rules_error == EINVAL
+		                     ? "it is no plain file"
+		                     : strerror(m->status.rules_error));
 	if (!m->error && m->status.lost)
-		problem(s, "%s: %" PRIu64 " records lost since it was mounted", dir.data,
-		        m->status.lost);
+		note_problem(s, "%s: %" PRIu64 " records lost since it was mounted",
+		             dir.data, m->status.lost);
 }
 
-static void check_config(struct shfs_context *ctx, struct status *s)
+static void check_config_file(struct shfs_context *ctx, struct status *s)
 {
 	_cleanup_free_ char *path = NULL, *message = NULL;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -301,7 +305,8 @@ static void check_config(struct shfs_context *ctx, struct status *s)
 	path = ctx->config_option ? strdup(ctx->config_option) : shfs_path_config();
 	if (path && shfs_config_read(&config, path, &message) && message) {
 		shfs_quote_display(&shown, message, strlen(message));
-		problem(s, "%s", shown.data ? shown.data : "the configuration is wrong");
+		note_problem(s, "%s",
+		             shown.data ? shown.data : "the configuration is wrong");
 	}
 	s->max_bytes = config.store_max_bytes;
 	shfs_config_free(&config);
@@ -310,17 +315,17 @@ static void check_config(struct shfs_context *ctx, struct status *s)
 static bool has_own_mount(const struct status *s)
 {
 	for (size_t i = 0; i < s->mounts.n; i++)
-		if (is_own(&s->mounts.list[i]))
+		if (records_into_store(&s->mounts.list[i]))
 			return true;
 	return false;
 }
 
-static void list_mounts(struct status *s)
+static void find_mounts(struct status *s)
 {
 	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, s->store_path, &s->mounts);
 
 	if (r)
-		problem(s, "cannot look for mounts: %s", strerror(-r));
+		note_problem(s, "cannot look for mounts: %s", strerror(-r));
 	for (size_t i = 0; i < s->mounts.n; i++)
 		check_mount(s, &s->mounts.list[i]);
 }
@@ -330,12 +335,13 @@ static void read_checked(struct status *s)
 	int r = shfs_check_history(s->store, &s->checked);
 
 	if (r)
-		problem(s, "state/check of the store cannot be read: %s", strerror(-r));
+		note_problem(s, "state/check of the store cannot be read: %s",
+		             strerror(-r));
 	else if (s->checked.full_flaws)
-		problem(s,
-		        "the last check found %" PRIu64
-		        " flaw%s: shfs check --read-data shows them",
-		        s->checked.full_flaws, s->checked.full_flaws == 1 ? "" : "s");
+		note_problem(s,
+		             "the last check found %" PRIu64
+		             " flaw%s: shfs check --read-data shows them",
+		             s->checked.full_flaws, shfs_plural(s->checked.full_flaws));
 }
 
 /* Collects everything. Returns an exit code. */
@@ -348,17 +354,17 @@ static int find_out(struct shfs_context *ctx, struct status *s)
 	if (s->store)
 		read_index(ctx, s); /* first: it syncs the mounts, which changes their
 		                     * counts */
-	list_mounts(s);
-	check_config(ctx, s);
+	find_mounts(s);
+	check_config_file(ctx, s);
 	s->hook = shfs_hook_of_ancestor(s->store_path);
 	if (!s->store) {
-		problem(s, "the store cannot be used");
+		note_problem(s, "the store cannot be used");
 		return code;
 	}
 	measure_store(s);
 	if (s->max_bytes && s->store_bytes > s->max_bytes + s->max_bytes / 10)
-		problem(s, "the store takes more than [store] max-size, and nothing "
-		           "more could be pruned; see shfs stats --store");
+		note_problem(s, "the store takes more than [store] max-size, and nothing "
+		                "more could be pruned; see shfs stats --store");
 	read_alerts(s);
 	read_checked(s);
 	return s->failed || s->n_problems ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
@@ -366,13 +372,14 @@ static int find_out(struct shfs_context *ctx, struct status *s)
 
 /* --- for people --- */
 
-static void show_label(struct shfs_buf *out, const struct shfs_style *style,
-                       const char *label)
+static void show_status_label(struct shfs_buf *out, const struct shfs_style *style,
+                              const char *label)
 {
 	shfs_buf_printf(out, "%s%-9s%s", style->bold, label, style->off);
 }
 
-static void show_count(struct shfs_buf *out, int64_t n, const char *one, const char *many)
+static void show_status_count(struct shfs_buf *out, int64_t n, const char *one,
+                              const char *many)
 {
 	shfs_buf_printf(out, "%" PRId64 " %s", n, n == 1 ? one : many);
 }
@@ -380,7 +387,7 @@ static void show_count(struct shfs_buf *out, int64_t n, const char *one, const c
 static void show_store(struct shfs_buf *out, const struct shfs_style *style,
                        const struct status *s)
 {
-	show_label(out, style, "Store");
+	show_status_label(out, style, "Store");
 	shfs_show_directory(out, s->store_path);
 	if (!s->store) {
 		shfs_buf_str(out, "  (cannot be used)\n");
@@ -397,7 +404,7 @@ static void show_store(struct shfs_buf *out, const struct shfs_style *style,
 	shfs_buf_str(out, " free\n");
 }
 
-static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
+static void show_mount_status(struct shfs_buf *out, const struct shfs_mount *m)
 {
 	const struct shfs_mount_status *st = &m->status;
 
@@ -422,16 +429,16 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 		shfs_buf_printf(out, "\n         not by io_uring: %s",
 		                st->transport_reason);
 	shfs_buf_printf(out, "\n         ");
-	show_count(out, (int64_t)st->records, "record", "records");
+	show_status_count(out, (int64_t)st->records, "record", "records");
 	shfs_buf_printf(out, ", %" PRIu64 " lost, ", st->lost);
-	show_count(out, (int64_t)st->objects, "new object", "new objects");
+	show_status_count(out, (int64_t)st->objects, "new object", "new objects");
 	shfs_buf_str(out, ", ");
 	shfs_show_size(out, (int64_t)st->memory_bytes);
 	shfs_buf_str(out, " in memory\n");
 	if (!st->skipped && !st->incomplete)
 		return;
 	shfs_buf_str(out, "         ");
-	show_count(out, (int64_t)st->skipped, "content", "contents");
+	show_status_count(out, (int64_t)st->skipped, "content", "contents");
 	shfs_buf_printf(out, " not archived, %" PRIu64 " incomplete\n", st->incomplete);
 }
 
@@ -442,7 +449,7 @@ static void show_checked(struct shfs_buf *out, const struct shfs_style *style,
 
 	if (!h->full_ns && !h->begun_ns)
 		return;
-	show_label(out, style, "Checked");
+	show_status_label(out, style, "Checked");
 	if (h->full_ns) {
 		shfs_buf_str(out, "all data, ");
 		shfs_time_show_relative(out, h->full_ns);
@@ -462,15 +469,15 @@ static void show_mounts(struct shfs_buf *out, const struct shfs_style *style,
 	bool any = false;
 
 	for (size_t i = 0; i < s->mounts.n; i++) {
-		if (!is_own(&s->mounts.list[i]))
+		if (!records_into_store(&s->mounts.list[i]))
 			continue;
-		show_label(out, style, any ? "" : "Mounts");
-		show_mount(out, &s->mounts.list[i]);
+		show_status_label(out, style, any ? "" : "Mounts");
+		show_mount_status(out, &s->mounts.list[i]);
 		any = true;
 	}
 	if (any)
 		return;
-	show_label(out, style, "Mounts");
+	show_status_label(out, style, "Mounts");
 	shfs_buf_str(out, "none: nothing is recorded now; shfs mount DIR begins\n");
 }
 
@@ -482,8 +489,8 @@ static void show_left_out(struct shfs_buf *out, const struct shfs_style *style,
 	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
 		if (!s->left_out[i])
 			continue;
-		show_label(out, style, any ? "" : "Left out");
-		show_count(out, s->left_out[i], "version", "versions");
+		show_status_label(out, style, any ? "" : "Left out");
+		show_status_count(out, s->left_out[i], "version", "versions");
 		shfs_buf_printf(out, ": %s\n",
 		                shfs_version_why_not_archived(reasons[i].flag));
 		any = true;
@@ -495,27 +502,27 @@ static void show_index(struct shfs_buf *out, const struct shfs_style *style,
 {
 	const int64_t *t = s->totals;
 
-	show_label(out, style, "Index");
-	show_count(out, t[TOTAL_COMMANDS], "command", "commands");
+	show_status_label(out, style, "Index");
+	show_status_count(out, t[TOTAL_COMMANDS], "command", "commands");
 	shfs_buf_str(out, " in ");
-	show_count(out, t[TOTAL_SESSIONS], "session", "sessions");
+	show_status_count(out, t[TOTAL_SESSIONS], "session", "sessions");
 	shfs_buf_str(out, ", ");
-	show_count(out, t[TOTAL_ACCESSES], "access", "accesses");
+	show_status_count(out, t[TOTAL_ACCESSES], "access", "accesses");
 	shfs_buf_str(out, "\n         ");
-	show_count(out, t[TOTAL_VERSIONS], "version", "versions");
+	show_status_count(out, t[TOTAL_VERSIONS], "version", "versions");
 	shfs_buf_str(out, " of ");
-	show_count(out, t[TOTAL_FILES], "file", "files");
+	show_status_count(out, t[TOTAL_FILES], "file", "files");
 	shfs_buf_str(out, " in ");
-	show_count(out, t[TOTAL_OBJECTS], "object", "objects");
+	show_status_count(out, t[TOTAL_OBJECTS], "object", "objects");
 	shfs_buf_char(out, '\n');
 	if (t[TOTAL_LOST]) {
 		shfs_buf_str(out, "         ");
-		show_count(out, t[TOTAL_LOST], "record", "records");
+		show_status_count(out, t[TOTAL_LOST], "record", "records");
 		shfs_buf_str(out, " lost in all\n");
 	}
 	if (t[TOTAL_UNATTRIBUTED]) {
 		shfs_buf_str(out, "         ");
-		show_count(out, t[TOTAL_UNATTRIBUTED], "process", "processes");
+		show_status_count(out, t[TOTAL_UNATTRIBUTED], "process", "processes");
 		shfs_buf_str(out, " without a command\n");
 	}
 }
@@ -526,7 +533,7 @@ static void show_gaps(struct shfs_buf *out, const struct shfs_style *style,
 	size_t n = MIN(s->gaps.n, (size_t)GAPS_SHOWN);
 
 	for (size_t i = 0; i < n; i++) {
-		show_label(out, style, i ? "" : "Gaps");
+		show_status_label(out, style, i ? "" : "Gaps");
 		shfs_gap_show(out, &s->gaps.list[i]);
 		shfs_buf_char(out, '\n');
 	}
@@ -540,7 +547,7 @@ static void show_gaps(struct shfs_buf *out, const struct shfs_style *style,
 static void show_hook(struct shfs_buf *out, const struct shfs_style *style,
                       const struct status *s)
 {
-	show_label(out, style, "Hook");
+	show_status_label(out, style, "Hook");
 	if (s->hook)
 		shfs_buf_printf(out, "active in this shell (pid %d)\n", (int)s->hook);
 	else
@@ -550,8 +557,8 @@ static void show_hook(struct shfs_buf *out, const struct shfs_style *style,
 		                shfs_hook_line(shfs_hook_shell()));
 }
 
-static void show_text(struct shfs_context *ctx, const struct status *s,
-                      struct shfs_buf *out)
+static void show_status_text(struct shfs_context *ctx, const struct status *s,
+                             struct shfs_buf *out)
 {
 	const struct shfs_style *style = shfs_style_of(ctx);
 
@@ -661,7 +668,7 @@ static void json_checked(struct shfs_json *json, const struct shfs_check_history
 	shfs_json_object_end(json);
 }
 
-static bool show_json(const struct status *s)
+static bool json_whole_status(const struct status *s)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 
@@ -689,9 +696,9 @@ static bool show_json(const struct status *s)
 	return shfs_json_end(&json);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_status(struct shfs_context *ctx, int argc, char **argv)
 {
-	_cleanup_(status_clear) struct status s = { 0 };
+	_cleanup_(clear_status) struct status s = { 0 };
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 	int code = find_out(ctx, &s);
 	bool shown;
@@ -699,9 +706,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (!s.store && !has_own_mount(&s))
 		return code; /* every problem was printed */
 	if (opts.json) {
-		shown = show_json(&s);
+		shown = json_whole_status(&s);
 	} else {
-		show_text(ctx, &s, &out);
+		show_status_text(ctx, &s, &out);
 		shown = shfs_show_flush(&out);
 	}
 	if (!shown)
@@ -719,5 +726,5 @@ const struct shfs_command shfs_cmd_status = {
 	{ "json", 0, NULL, "for programs", .flag = &opts.json },
 	},
 	.at_once = true,
-	.run = run,
+	.run = run_status,
 };

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+static int run_sync(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                    char **argv)
 {
 	_cleanup_free_ char *hook_dir = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -31,5 +32,5 @@ const struct shfs_command shfs_cmd_sync = {
 	.description = "Fails where a mount does not answer or has lost records.",
 	.hidden = true,
 	.alone = true,
-	.run_on_store = run,
+	.run_on_store = run_sync,
 };

@@ -64,15 +64,6 @@ static void list_holders(const struct shfs_holders *holders)
 		fprintf(stderr, "  and %zu more\n", holders->n - HOLDERS_SHOWN);
 }
 
-static int fail_busy(const char *shown, const struct shfs_holders *holders)
-{
-	shfs_error("%s is in use%s", shown,
-	           holders->n ? ":" : ", by processes that cannot be looked into");
-	list_holders(holders);
-	shfs_hint("shfs umount --lazy unmounts it now and lets them finish");
-	return SHFS_EXIT_REFUSED;
-}
-
 static bool only_stand(const struct shfs_holders *holders)
 {
 	for (size_t i = 0; i < holders->n; i++)
@@ -184,8 +175,8 @@ static bool may_detach(const struct shfs_mount *mount, const struct shfs_holders
 
 /* Removes the mount. *lazily: it lives on until its last user has left it. Returns an
  * exit code. */
-static int take_away(const struct shfs_mount *mount, const char *shown, bool *lazily,
-                     struct shfs_holders *holders)
+static int detach_mount(const struct shfs_mount *mount, const char *shown, bool *lazily,
+                        struct shfs_holders *holders)
 {
 	_cleanup_buf_ struct shfs_buf said = { 0 };
 	int code, r = -EBUSY;
@@ -199,8 +190,14 @@ static int take_away(const struct shfs_mount *mount, const char *shown, bool *la
 	code = check_inside(mount, shown);
 	if (code)
 		return code;
-	if (!opts.lazy && !may_detach(mount, holders))
-		return fail_busy(shown, holders);
+	if (!opts.lazy && !may_detach(mount, holders)) {
+		shfs_error("%s is in use%s", shown,
+		           holders->n ? ":"
+		                      : ", by processes that cannot be looked into");
+		list_holders(holders);
+		shfs_hint("shfs umount --lazy unmounts it now and lets them finish");
+		return SHFS_EXIT_REFUSED;
+	}
 	shfs_buf_free(&said);
 	r = shfs_detach(mount->dir, true, &said);
 	if (r)
@@ -211,7 +208,7 @@ static int take_away(const struct shfs_mount *mount, const char *shown, bool *la
 
 /* --- before and after --- */
 
-static bool has_ended(int pidfd, int ms)
+static bool has_daemon_ended(int pidfd, int ms)
 {
 	struct pollfd p = { pidfd, POLLIN, 0 };
 
@@ -225,7 +222,7 @@ static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const cha
 	_cleanup_buf_ struct shfs_buf who = { 0 };
 	_cleanup_holders_ struct shfs_holders there = { 0 };
 
-	if (has_ended(pidfd, LINGER_MS))
+	if (has_daemon_ended(pidfd, LINGER_MS))
 		return;
 	if (!shfs_holders_elsewhere(mount, &there) && there.n) {
 		show_holder(&who, &there.list[0]);
@@ -235,14 +232,14 @@ static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const cha
 		       who.data);
 		return;
 	}
-	if (!lazily && !has_ended(pidfd, DRAIN_MS))
+	if (!lazily && !has_daemon_ended(pidfd, DRAIN_MS))
 		shfs_warn(
 			"%s is unmounted, but its latest records are still being written",
 			shown);
 }
 
 /* Ingests the mount's store, which may be another one than this command would use. */
-static void ingest(const char *store_path)
+static void ingest_store_of_mount(const char *store_path)
 {
 	_cleanup_store_ struct shfs_store *store = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -257,7 +254,7 @@ static void ingest(const char *store_path)
 		shfs_warn("the index is not up to date yet: %s", strerror(-r));
 }
 
-static int check_owner(const struct shfs_mount *mount, const char *shown)
+static int check_mount_owner(const struct shfs_mount *mount, const char *shown)
 {
 	struct passwd *pw;
 
@@ -290,11 +287,11 @@ static int end_watch(const struct shfs_mount *mount, const char *shown)
 	shfs_closep(&fd);
 	printf("%s is no longer recorded\n", shown);
 	if (mount->status.store)
-		ingest(mount->status.store);
+		ingest_store_of_mount(mount->status.store);
 	return SHFS_EXIT_OK;
 }
 
-static int unmount(const struct shfs_mount *mount)
+static int end_mount(const struct shfs_mount *mount)
 {
 	_cleanup_holders_ struct shfs_holders holders = { 0 };
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -303,7 +300,7 @@ static int unmount(const struct shfs_mount *mount)
 	int code;
 
 	shfs_show_directory(&shown, mount->dir);
-	code = check_owner(mount, shown.data);
+	code = check_mount_owner(mount, shown.data);
 	if (code)
 		return code;
 	if (shfs_mount_is_watch(mount))
@@ -318,7 +315,7 @@ static int unmount(const struct shfs_mount *mount)
 	}
 	if (chdir("/")) /* this process itself may keep it busy */
 		shfs_warn("cannot leave the working directory: %s", strerror(errno));
-	code = take_away(mount, shown.data, &lazily, &holders);
+	code = detach_mount(mount, shown.data, &lazily, &holders);
 	if (code)
 		return code;
 	if (lazily)
@@ -329,7 +326,7 @@ static int unmount(const struct shfs_mount *mount)
 	if (lazily && holders.n)
 		tell_holders(&holders);
 	if (mount->status.store)
-		ingest(mount->status.store);
+		ingest_store_of_mount(mount->status.store);
 	return SHFS_EXIT_OK;
 }
 
@@ -357,7 +354,7 @@ static int fail_not_mounted(const struct shfs_mounts *mounts, const char *path)
 }
 
 /* Chooses by the path as typed first: resolving links asks the mount, which may hang. */
-static int choose(const struct shfs_mounts *mounts, const char *path, bool *chosen)
+static int choose_mount(const struct shfs_mounts *mounts, const char *path, bool *chosen)
 {
 	const struct shfs_mount *mount = shfs_mounts_at(mounts, path);
 	_cleanup_free_ char *resolved = NULL;
@@ -381,7 +378,7 @@ static int choose_all(const struct shfs_mounts *mounts, int n, char **dirs, bool
 		int code = SHFS_EXIT_FAILURE;
 
 		if (path) {
-			code = choose(mounts, path, chosen);
+			code = choose_mount(mounts, path, chosen);
 		} else {
 			shfs_error("cannot tell the working directory: %s",
 			           strerror(errno));
@@ -405,13 +402,13 @@ static int unmount_chosen(struct shfs_mounts *mounts, const bool *chosen)
 			continue;
 		if (mount->error == -ENODATA) /* not asked, or hidden until now */
 			shfs_mount_ask(mount);
-		code = unmount(mount);
+		code = end_mount(mount);
 		worst = worst ? worst : code;
 	}
 	return worst;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_umount(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	int worst = SHFS_EXIT_OK, r;
@@ -452,5 +449,5 @@ const struct shfs_command shfs_cmd_umount = {
 	  .flag = &opts.lazy },
 	},
 	.operands = { 0, -1 },
-	.run = run,
+	.run = run_umount,
 };

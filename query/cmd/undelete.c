@@ -18,7 +18,7 @@ static struct {
 } opts = { .restore.only_absent = true };
 static bool partly; /* something does not get back all that it had */
 
-/* Does nobody want the file back? 1 or 0. */
+/* Was the file removed on purpose: by the command that made it, or by git? 1 or 0. */
 static int is_unwanted(struct shfs_index *index, int64_t file_id,
                        const struct shfs_leaving *leaving)
 {
@@ -118,7 +118,8 @@ static struct {
 	struct shfs_names *names;
 } others;
 
-static int add_other(enum shfs_leaving_kind kind, const char *path, const char *text)
+static int add_other_deletion(enum shfs_leaving_kind kind, const char *path,
+                              const char *text)
 {
 	struct other *o;
 
@@ -130,13 +131,13 @@ static int add_other(enum shfs_leaving_kind kind, const char *path, const char *
 }
 
 /* Takes version over if the file had other names: 1 or 0. */
-static int add_name(struct shfs_index *index, struct shfs_version *version)
+static int add_deleted_name(struct shfs_index *index, struct shfs_version *version)
 {
 	int r = shfs_names_add(&others.names, index, version->file_id, version->path);
 
 	if (r <= 0)
 		return r;
-	r = add_other(SHFS_LEFT_FILE, version->path, NULL);
+	r = add_other_deletion(SHFS_LEFT_FILE, version->path, NULL);
 	if (r)
 		return r;
 	others.list[others.n - 1].version = *version;
@@ -180,8 +181,9 @@ struct found {
 	bool git; /* asked for, or the operand is in .git itself */
 };
 
-static int take(struct shfs_index *index, struct shfs_version *version, bool named,
-                struct shfs_restore_set *set, struct found *found)
+static int take_deleted_version(struct shfs_index *index, struct shfs_version *version,
+                                bool named, struct shfs_restore_set *set,
+                                struct found *found)
 {
 	_cleanup_leaving_ struct shfs_leaving leaving = { 0 };
 	int r;
@@ -199,7 +201,7 @@ static int take(struct shfs_index *index, struct shfs_version *version, bool nam
 	if (r > 0) {
 		r = warn_attributes(index, version->file_id, version->path, &leaving);
 		if (!r)
-			r = add_name(index, version);
+			r = add_deleted_name(index, version);
 		if (!r && leaving.linked)
 			warn_lost(version->path, "other names, which are not recorded");
 	}
@@ -257,7 +259,7 @@ static int take_other(struct shfs_index *index, int64_t file_id, const char *pat
 	if (opts.list)
 		return list_other(kind, path, &leaving);
 	r = warn_attributes(index, file_id, path, &leaving);
-	return r ? r : add_other(kind, path, leaving.text);
+	return r ? r : add_other_deletion(kind, path, leaving.text);
 }
 
 /* Collects paths, each before those below it. */
@@ -351,8 +353,8 @@ static int restore_others(struct shfs_context *ctx, struct shfs_index *index)
 	return worst;
 }
 
-static int collect(struct shfs_index *index, const char *path,
-                   struct shfs_restore_set *set, struct found *found)
+static int collect_deleted_below(struct shfs_index *index, const char *path,
+                                 struct shfs_restore_set *set, struct found *found)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = open_files(index, path, &rows);
@@ -362,8 +364,8 @@ static int collect(struct shfs_index *index, const char *path,
 
 		r = shfs_version_from_row(rows, &version);
 		if (r > 0)
-			r = take(index, &version, !strcmp(version.path, path), set,
-			         found);
+			r = take_deleted_version(index, &version,
+			                         !strcmp(version.path, path), set, found);
 	}
 	return r;
 }
@@ -378,7 +380,7 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 
 	if (r >= 0 && path) {
 		found.git = opts.git || shfs_path_is_version_control(path);
-		r = collect(index, path, set, &found);
+		r = collect_deleted_below(index, path, set, &found);
 		if (r >= 0)
 			r = collect_others(index, path, &found);
 	}
@@ -399,7 +401,7 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_undelete_options(struct shfs_context *ctx, int argc)
 {
 	if (argc || opts.list)
 		return 0;
@@ -407,7 +409,8 @@ static int check(struct shfs_context *ctx, int argc)
 	return SHFS_EXIT_USAGE;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_undelete(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                        char **argv)
 {
 	_cleanup_restore_set_ struct shfs_restore_set set = { 0 };
 	static char dot[] = ".", *here[] = { dot, NULL };
@@ -450,6 +453,6 @@ const struct shfs_command shfs_cmd_undelete = {
 	  .flag = &opts.restore.dry_run },
 	},
 	.operands = { 0, -1 },
-	.check = check,
-	.run_on_index = run,
+	.check = check_undelete_options,
+	.run_on_index = run_undelete,
 };

@@ -19,7 +19,7 @@ static struct {
 
 /* --- the tree --- */
 
-static const char *source(const struct shfs_graph_version *v)
+static const char *source_note(const struct shfs_graph_version *v)
 {
 	if (v->maker)
 		return "";
@@ -37,7 +37,7 @@ static int count_program(const char *path, void *arg)
 	return 0;
 }
 
-static int add_program(const char *path, void *arg)
+static int add_program_line(const char *path, void *arg)
 {
 	_cleanup_buf_ struct shfs_buf words = { 0 };
 	struct branches *b = arg;
@@ -57,24 +57,24 @@ static int add_programs(struct shfs_tree *t, struct shfs_graph *graph,
 	struct branches b = { .tree = t, .left = n };
 	int r = shfs_graph_programs(graph, maker, count_program, &b.left);
 
-	return r ? r : shfs_graph_programs(graph, maker, add_program, &b);
+	return r ? r : shfs_graph_programs(graph, maker, add_program_line, &b);
 }
 
-static void add_version(struct shfs_tree *t, struct shfs_graph *graph,
-                        struct shfs_graph_version *v);
+static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
+                               struct shfs_graph_version *v);
 
 static void add_branch(struct shfs_tree *t, struct shfs_graph *graph,
                        struct shfs_graph_version *v, bool last)
 {
 	size_t begun = shfs_tree_begin(t, last);
 
-	add_version(t, graph, v);
+	add_version_branch(t, graph, v);
 	shfs_tree_end(t, begun);
 }
 
 /* Adds inputs, sources first: the others have branches below them. */
-static void add_inputs(struct shfs_tree *t, struct shfs_graph *graph,
-                       const struct shfs_graph_maker *maker)
+static void add_input_branches(struct shfs_tree *t, struct shfs_graph *graph,
+                               const struct shfs_graph_maker *maker)
 {
 	size_t n = maker->n_inputs, sources = 0, listed = 0;
 	size_t left_out = maker->n_left_out, more = maker->n_more;
@@ -96,14 +96,14 @@ static void add_inputs(struct shfs_tree *t, struct shfs_graph *graph,
 			add_branch(t, graph, maker->inputs[i], !--left);
 }
 
-static void add_version(struct shfs_tree *t, struct shfs_graph *graph,
-                        struct shfs_graph_version *v)
+static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
+                               struct shfs_graph_version *v)
 {
 	struct shfs_graph_maker *maker = v->maker;
 	bool more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
 	                      maker->cut || opts.programs);
 
-	shfs_tree_line(t, v, source(v), more && maker->mark);
+	shfs_tree_line(t, v, source_note(v), more && maker->mark);
 	if (!more || maker->mark || t->error)
 		return;
 	if (maker->cut || shfs_tree_is_deep(t)) {
@@ -111,10 +111,10 @@ static void add_version(struct shfs_tree *t, struct shfs_graph *graph,
 		return;
 	}
 	maker->mark = true;
-	add_inputs(t, graph, maker);
+	add_input_branches(t, graph, maker);
 }
 
-static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
+static void add_why_summary(struct shfs_tree *t, struct shfs_graph *graph)
 {
 	size_t makers = 0, sources = 0;
 
@@ -135,13 +135,13 @@ static struct shfs_tree new_tree(struct shfs_context *ctx, struct shfs_index *in
 		                   .columns = shfs_show_columns() };
 }
 
-static int show_tree(struct shfs_context *ctx, struct shfs_index *index,
-                     struct shfs_graph *graph)
+static int show_why_tree(struct shfs_context *ctx, struct shfs_index *index,
+                         struct shfs_graph *graph)
 {
 	struct shfs_tree t = new_tree(ctx, index);
 
-	add_version(&t, graph, shfs_graph_versions(graph));
-	add_summary(&t, graph);
+	add_version_branch(&t, graph, shfs_graph_versions(graph));
+	add_why_summary(&t, graph);
 	return shfs_tree_finish(&t);
 }
 
@@ -167,7 +167,7 @@ static int json_maker(struct shfs_json *json, struct shfs_index *index,
 	return r ? r : shfs_json_flush(json) ? 0 : -EIO;
 }
 
-static int show_json(struct shfs_index *index, struct shfs_graph *graph)
+static int json_why(struct shfs_index *index, struct shfs_graph *graph)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 	int r = 0;
@@ -229,7 +229,7 @@ static int find_from(struct from *f)
 
 /* The end of the way from the target: the version that was found, or the result of the
  * command that ran the program. */
-static struct shfs_graph_version *end_of(const struct from *f)
+static struct shfs_graph_version *end_of_way(const struct from *f)
 {
 	return f->found ? f->found : f->maker->into;
 }
@@ -240,13 +240,13 @@ static struct shfs_graph_version **way_of(const struct from *f, size_t *n)
 	struct shfs_graph_version **way;
 
 	*n = 0;
-	for (struct shfs_graph_version *v = end_of(f); v; v = v->via)
+	for (struct shfs_graph_version *v = end_of_way(f); v; v = v->via)
 		++*n;
 	way = calloc(*n, sizeof(struct shfs_graph_version *));
 	if (way) {
 		size_t i = *n;
 
-		for (struct shfs_graph_version *v = end_of(f); v; v = v->via)
+		for (struct shfs_graph_version *v = end_of_way(f); v; v = v->via)
 			way[--i] = v;
 	}
 	return way;
@@ -262,7 +262,7 @@ static int show_way(struct shfs_context *ctx, struct shfs_index *index,
 	if (!way)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		shfs_tree_line(&t, way[i], source(way[i]), false);
+		shfs_tree_line(&t, way[i], source_note(way[i]), false);
 	if (f->program) {
 		shfs_quote_display(&t.out, f->program, strlen(f->program));
 		shfs_show_dim(&t.out, t.style, "  program\n");
@@ -364,17 +364,17 @@ static int answer_from(struct shfs_context *ctx, struct shfs_index *index,
 
 /* --- the command --- */
 
-static int answer(struct shfs_context *ctx, struct shfs_index *index,
-                  struct shfs_graph *graph, int *code)
+static int answer_why(struct shfs_context *ctx, struct shfs_index *index,
+                      struct shfs_graph *graph, int *code)
 {
 	if (opts.from)
 		return answer_from(ctx, index, graph, code);
 	if (opts.dot)
 		return shfs_graph_dot(graph, opts.programs);
-	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph);
+	return opts.json ? json_why(index, graph) : show_why_tree(ctx, index, graph);
 }
 
-static int check(struct shfs_context *ctx, int argc)
+static int check_why_options(struct shfs_context *ctx, int argc)
 {
 	if (!opts.dot || (!opts.json && !opts.from))
 		return 0;
@@ -382,7 +382,8 @@ static int check(struct shfs_context *ctx, int argc)
 	return SHFS_EXIT_USAGE;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+static int run_why(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                   char **argv)
 {
 	_cleanup_version_ struct shfs_version target = { 0 };
 	_cleanup_graph_ struct shfs_graph *graph = NULL;
@@ -399,11 +400,11 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	if (!r)
 		r = shfs_upstream_new(index, &target, &opts.limits, &graph);
 	if (!r)
-		r = answer(ctx, index, graph, &code);
+		r = answer_why(ctx, index, graph, &code);
 	return r ? r : code;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_why_option(const struct shfs_option *opt, const char *value)
 {
 	opts.from = value;
 	opts.limits.all |= shfs_path_is_version_control(value);
@@ -433,8 +434,8 @@ const struct shfs_command shfs_cmd_why = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 1, 1 },
-	.option = option,
+	.option = set_why_option,
 	.at_once = true,
-	.check = check,
-	.run_on_index = run,
+	.check = check_why_options,
+	.run_on_index = run_why,
 };

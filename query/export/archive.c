@@ -5,6 +5,7 @@
 #include "query/base/mounts.h"
 
 #include "common/io.h"
+#include "common/path.h"
 #include "common/quote.h"
 #include "store/care/forget.h"
 #include "store/journal/runtime.h"
@@ -26,13 +27,6 @@ struct set {
 	size_t n, cap;
 };
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int set_add(struct set *s, int64_t id)
 {
 	if (!MAKE_ROOM(s->ids, s->n, s->cap))
@@ -46,7 +40,7 @@ static void set_sort(struct set *s)
 	size_t n = 0;
 
 	if (s->n)
-		qsort(s->ids, s->n, sizeof(*s->ids), compare);
+		qsort(s->ids, s->n, sizeof(*s->ids), shfs_compare_int64);
 	for (size_t i = 0; i < s->n; i++)
 		if (!n || s->ids[i] != s->ids[n - 1])
 			s->ids[n++] = s->ids[i];
@@ -56,7 +50,7 @@ static void set_sort(struct set *s)
 /* Is id in the set? The set is sorted. */
 static bool set_has(const struct set *s, int64_t id)
 {
-	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), compare);
+	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), shfs_compare_int64);
 }
 
 /* --- the part to export --- */
@@ -69,15 +63,7 @@ struct part {
 	struct set files, commands, processes; /* to be exported */
 };
 
-static bool is_below(const char *path, const char *dir)
-{
-	size_t len = strlen(dir);
-
-	return !strncmp(path, dir, len) &&
-	       (!path[len] || path[len] == '/' || (len && dir[len - 1] == '/'));
-}
-
-static int find_files(struct part *p)
+static int find_files_of_paths(struct part *p)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(p->index, "SELECT file_id, path FROM v_path", &rows);
@@ -85,7 +71,7 @@ static int find_files(struct part *p)
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		r = 0;
 		for (int i = 0; i < p->n && !r; i++)
-			if (is_below(shfs_rows_text(rows, 1), p->paths[i])) {
+			if (shfs_path_is_below(shfs_rows_text(rows, 1), p->paths[i])) {
 				r = set_add(&p->files, shfs_rows_int(rows, 0));
 				break;
 			}
@@ -145,8 +131,8 @@ static int find_users(struct part *p)
 	return r;
 }
 
-static int drop_others(struct part *p, const char *sql, const struct set *stay,
-                       enum shfs_forget_kind kind)
+static int forget_unchosen(struct part *p, const char *sql, const struct set *stay,
+                           enum shfs_forget_kind kind)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(p->index, sql, &rows);
@@ -158,30 +144,30 @@ static int drop_others(struct part *p, const char *sql, const struct set *stay,
 	return r;
 }
 
-static int choose(struct part *p)
+static int choose_archived_part(struct part *p)
 {
-	int r = find_files(p);
+	int r = find_files_of_paths(p);
 
 	while (!r && (r = find_relatives(p)) > 0)
 		r = 0;
 	if (!r)
 		r = find_users(p);
 	if (!r)
-		r = drop_others(p, "SELECT file_id FROM v_path", &p->files,
-		                SHFS_FORGET_FILE);
+		r = forget_unchosen(p, "SELECT file_id FROM v_path", &p->files,
+		                    SHFS_FORGET_FILE);
 	if (!r)
-		r = drop_others(p, "SELECT command_id FROM v_command", &p->commands,
-		                SHFS_FORGET_COMMAND);
+		r = forget_unchosen(p, "SELECT command_id FROM v_command", &p->commands,
+		                    SHFS_FORGET_COMMAND);
 	if (!r)
-		r = drop_others(p,
-		                "SELECT process_id FROM v_loose_process"
-		                " WHERE session_id IS NULL AND n_accesses > 0",
-		                &p->processes, SHFS_FORGET_PROCESS);
+		r = forget_unchosen(p,
+		                    "SELECT process_id FROM v_loose_process"
+		                    " WHERE session_id IS NULL AND n_accesses > 0",
+		                    &p->processes, SHFS_FORGET_PROCESS);
 	return r;
 }
 
 /* The operands as absolute paths. An exit code. */
-static int find_paths(struct part *p, int n, char **operands)
+static int find_operand_paths(struct part *p, int n, char **operands)
 {
 	p->paths = calloc((size_t)n + 1, sizeof(*p->paths));
 	for (int i = 0; i < n && p->paths; i++) {
@@ -221,7 +207,7 @@ struct out {
 };
 
 /* A negative errno; libarchive's own numbers, which are no errnos, become EIO. */
-static int tar_error(struct out *o)
+static int tar_errno(struct out *o)
 {
 	int error = archive_errno(o->tar);
 
@@ -239,14 +225,14 @@ static int begin_entry(struct out *o, const char *path, int64_t size)
 	archive_entry_set_filetype(entry, AE_IFREG);
 	archive_entry_set_perm(entry, 0600);
 	archive_entry_set_size(entry, size);
-	r = archive_write_header(o->tar, entry) == ARCHIVE_OK ? 0 : tar_error(o);
+	r = archive_write_header(o->tar, entry) == ARCHIVE_OK ? 0 : tar_errno(o);
 	archive_entry_free(entry);
 	return r;
 }
 
 static int write_data(struct out *o, const void *data, size_t len)
 {
-	return archive_write_data(o->tar, data, len) == (ssize_t)len ? 0 : tar_error(o);
+	return archive_write_data(o->tar, data, len) == (ssize_t)len ? 0 : tar_errno(o);
 }
 
 static int write_file(const char *host, const char *name, const struct shfs_buf *bytes,
@@ -307,20 +293,6 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 	return r ? r : write_pieces(o);
 }
 
-static int write_format(struct out *o)
-{
-	int r = begin_entry(o, "shfs/format", 2);
-
-	return r ? r : write_data(o, "1\n", 2);
-}
-
-static int write_alive(struct out *o)
-{
-	int r = o->alive.len ? begin_entry(o, "shfs/alive", (int64_t)o->alive.len) : 0;
-
-	return r || !o->alive.len ? r : write_data(o, o->alive.data, o->alive.len);
-}
-
 static int write_pruned(struct out *o)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
@@ -334,7 +306,7 @@ static int write_pruned(struct out *o)
 	return r ? r : write_data(o, list.data, list.len);
 }
 
-static int write_all(struct out *o, struct shfs_forget *forget, int fd)
+static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 {
 	struct shfs_handed_out to = {
 		.file = write_file, .object = write_object, .alive = note_alive, .arg = o
@@ -348,22 +320,23 @@ static int write_all(struct out *o, struct shfs_forget *forget, int fd)
 	    archive_write_add_filter_zstd(o->tar) ||
 	    archive_write_set_bytes_in_last_block(o->tar, 1) || /* also for a pipe */
 	    archive_write_open_fd(o->tar, fd))
-		r = tar_error(o);
+		r = tar_errno(o);
 	else
-		r = write_format(o);
+		r = begin_entry(o, "shfs/format", 2) ?: write_data(o, "1\n", 2);
 	if (!r)
 		r = shfs_forget_hand_out(forget, &to);
-	if (!r)
-		r = write_alive(o);
+	if (!r && o->alive.len)
+		r = begin_entry(o, "shfs/alive", (int64_t)o->alive.len)
+		            ?: write_data(o, o->alive.data, o->alive.len);
 	if (!r)
 		r = write_pruned(o);
 	if (!r && archive_write_close(o->tar))
-		r = tar_error(o);
+		r = tar_errno(o);
 	archive_write_free(o->tar);
 	return r;
 }
 
-static int tell(const struct out *o)
+static int warn_of_left_out(const struct out *o)
 {
 	if (o->missing)
 		shfs_warn("%" PRIu64
@@ -392,14 +365,14 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	if (!r) {
 		o.object = fileno(object);
 		p.index = shfs_forget_index(p.forget);
-		code = find_paths(&p, n, operands);
+		code = find_operand_paths(&p, n, operands);
 	}
 	if (!r && !code && n)
-		r = choose(&p);
+		r = choose_archived_part(&p);
 	if (!r && !code)
 		r = shfs_forget_measure(p.forget, &stats);
 	if (!r && !code)
-		r = write_all(&o, p.forget, fd);
+		r = write_archive(&o, p.forget, fd);
 	if (r == -ENOTRECOVERABLE) {
 		code = shfs_fail_pruned();
 	} else if (r) {
@@ -412,7 +385,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	if (object)
 		fclose(object);
 	*written = !code;
-	return code ? code : tell(&o);
+	return code ? code : warn_of_left_out(&o);
 }
 
 int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,

@@ -43,7 +43,7 @@ static bool is_source(const struct shfs_workflow_file *file)
 	return file->step && file->step->source;
 }
 
-static int compare_files(const void *a, const void *b)
+static int compare_crate_files(const void *a, const void *b)
 {
 	struct shfs_workflow_file *const *s = a, *const *t = b;
 	int64_t m = (*s)->version.n, n = (*t)->version.n;
@@ -93,14 +93,14 @@ static int find_earlier(struct shfs_export *x)
 	if (!sorted || !x->earlier)
 		return -ENOMEM;
 	memcpy(sorted, files->list, files->n * sizeof(*sorted));
-	qsort(sorted, files->n, sizeof(*sorted), compare_files);
+	qsort(sorted, files->n, sizeof(*sorted), compare_crate_files);
 	for (size_t i = 0; i + 1 < files->n; i++)
 		x->earlier[sorted[i]->id] = !strcmp(sorted[i]->name, sorted[i + 1]->name);
 	return mark_replaced(x, sorted);
 }
 
-static void add_place(struct shfs_buf *out, const struct shfs_export *x,
-                      const struct shfs_workflow_file *file)
+static void add_crate_path(struct shfs_buf *out, const struct shfs_export *x,
+                           const struct shfs_workflow_file *file)
 {
 	if (x->earlier[file->id])
 		shfs_buf_printf(out, "earlier/%s@%lld", file->name,
@@ -115,7 +115,7 @@ void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
 	_cleanup_buf_ struct shfs_buf place = { 0 };
 
 	if (shfs_export_is_archived(file))
-		add_place(&place, x, file);
+		add_crate_path(&place, x, file);
 	else
 		shfs_buf_str(&place, file->version.path);
 	shfs_buf_str(out, shfs_export_is_archived(file) ? "" : "file://");
@@ -123,7 +123,7 @@ void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
 	out->failed |= place.failed;
 }
 
-static int say(int error, const char *what)
+static int report_crate_error(int error, const char *what)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
@@ -161,7 +161,8 @@ static int copy_content(const struct shfs_export *x, const struct shfs_version *
 	return r;
 }
 
-static int copy_file(const struct shfs_export *x, const struct shfs_workflow_file *file)
+static int copy_into_crate(const struct shfs_export *x,
+                           const struct shfs_workflow_file *file)
 {
 	_cleanup_buf_ struct shfs_buf place = { 0 }, shown = { 0 };
 	_cleanup_close_ int fd = -1;
@@ -175,12 +176,12 @@ static int copy_file(const struct shfs_export *x, const struct shfs_workflow_fil
 		          shown.data ?: "");
 		return 0;
 	}
-	add_place(&place, x, file);
+	add_crate_path(&place, x, file);
 	if (place.failed)
 		return -ENOMEM;
 	fd = create(x, place.data);
 	if (fd < 0)
-		return say(fd, place.data);
+		return report_crate_error(fd, place.data);
 	r = copy_content(x, &file->version, fd);
 	if (!r)
 		return 0;
@@ -195,23 +196,23 @@ static int write_workflow(struct shfs_export *x)
 	int r;
 
 	if (fd < 0)
-		return say(fd, WORKFLOW);
+		return report_crate_error(fd, WORKFLOW);
 	r = shfs_write_all(fd, x->out.data, x->out.len);
 	shfs_buf_free(&x->out);
-	return r ? say(r, WORKFLOW) : 0;
+	return r ? report_crate_error(r, WORKFLOW) : 0;
 }
 
-static int fill(struct shfs_export *x)
+static int fill_crate(struct shfs_export *x)
 {
 	int fd, r = x->workflow ? write_workflow(x) : 0;
 
 	for (size_t i = 0; i < x->wf->files.n && !r; i++)
-		r = copy_file(x, x->wf->files.list[i]);
+		r = copy_into_crate(x, x->wf->files.list[i]);
 	if (r)
 		return r;
 	fd = create(x, (char[]){ METADATA });
 	if (fd < 0)
-		return say(fd, METADATA);
+		return report_crate_error(fd, METADATA);
 	x->file = fdopen(fd, "w");
 	if (!x->file)
 		close(fd);
@@ -220,7 +221,7 @@ static int fill(struct shfs_export *x)
 
 /* --- the description: an object for each thing; others refer to its id --- */
 
-static void add_reference(struct shfs_json *json, const char *key, const char *id)
+static void add_thing_reference(struct shfs_json *json, const char *key, const char *id)
 {
 	shfs_json_object(json, key);
 	shfs_json_str(json, "@id", id);
@@ -254,7 +255,7 @@ static void refer_to_step(struct shfs_json *json, const struct shfs_step *step)
 	char id[32];
 
 	snprintf(id, sizeof(id), "#command-%s", step->entry->command.id);
-	add_reference(json, NULL, id);
+	add_thing_reference(json, NULL, id);
 }
 
 static void refer_to_port(struct shfs_json *json, const char *key,
@@ -263,7 +264,7 @@ static void refer_to_port(struct shfs_json *json, const char *key,
 	char id[32];
 
 	snprintf(id, sizeof(id), "#f%zu", file->id);
-	add_reference(json, key, id);
+	add_thing_reference(json, key, id);
 }
 
 static void begin_thing(struct shfs_json *json, const char *id, const char *type)
@@ -280,7 +281,7 @@ static void end_thing(struct shfs_export *x, struct shfs_json *json)
 }
 
 /* Adds a time as the profiles want it: with milliseconds, and the offset in digits. */
-static void add_time(struct shfs_json *json, const char *key, int64_t ns)
+static void add_crate_time(struct shfs_json *json, const char *key, int64_t ns)
 {
 	struct shfs_buf text = { 0 };
 
@@ -300,11 +301,11 @@ static void add_descriptor(struct shfs_export *x, struct shfs_json *json)
 {
 	begin_thing(json, METADATA, "CreativeWork");
 	shfs_json_array(json, "conformsTo");
-	add_reference(json, NULL, "https://w3id.org/ro/crate/1.1");
+	add_thing_reference(json, NULL, "https://w3id.org/ro/crate/1.1");
 	if (x->workflow)
-		add_reference(json, NULL, profiles[2].uri);
+		add_thing_reference(json, NULL, profiles[2].uri);
 	shfs_json_array_end(json);
-	add_reference(json, "about", "./");
+	add_thing_reference(json, "about", "./");
 	end_thing(x, json);
 }
 
@@ -312,14 +313,14 @@ static void add_parts(struct shfs_export *x, struct shfs_json *json)
 {
 	shfs_json_array(json, "hasPart");
 	if (x->workflow)
-		add_reference(json, NULL, WORKFLOW);
+		add_thing_reference(json, NULL, WORKFLOW);
 	for (size_t i = 0; i < x->wf->files.n; i++)
 		refer_to_file(json, x, x->wf->files.list[i]);
 	shfs_json_array_end(json);
 	shfs_json_array(json, "mentions");
 	if (x->workflow) {
-		add_reference(json, NULL, "#run");
-		add_reference(json, NULL, "#collection");
+		add_thing_reference(json, NULL, "#run");
+		add_thing_reference(json, NULL, "#collection");
 	}
 	for (size_t i = 0; i < x->wf->n_steps; i++)
 		if (!x->wf->steps[i]->source)
@@ -327,7 +328,7 @@ static void add_parts(struct shfs_export *x, struct shfs_json *json)
 	shfs_json_array_end(json);
 }
 
-static void add_root(struct shfs_export *x, struct shfs_json *json)
+static void add_root_dataset(struct shfs_export *x, struct shfs_json *json)
 {
 	struct shfs_buf name = { 0 }, about = { 0 };
 
@@ -337,15 +338,15 @@ static void add_root(struct shfs_export *x, struct shfs_json *json)
 	                name.data ?: "");
 	shfs_export_member(json, "name", &name);
 	shfs_export_member(json, "description", &about);
-	add_time(json, "datePublished", shfs_time_now().real_ns);
-	add_reference(json, "license", "#licence");
+	add_crate_time(json, "datePublished", shfs_time_now().real_ns);
+	add_thing_reference(json, "license", "#licence");
 	shfs_json_array(json, "conformsTo");
 	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
 		if (has_profile(x, &profiles[i]))
-			add_reference(json, NULL, profiles[i].uri);
+			add_thing_reference(json, NULL, profiles[i].uri);
 	shfs_json_array_end(json);
 	if (x->workflow)
-		add_reference(json, "mainEntity", WORKFLOW);
+		add_thing_reference(json, "mainEntity", WORKFLOW);
 	add_parts(x, json);
 	end_thing(x, json);
 }
@@ -371,8 +372,8 @@ static void add_context(struct shfs_export *x, struct shfs_json *json)
 	end_thing(x, json);
 }
 
-static void add_file(struct shfs_export *x, struct shfs_json *json,
-                     const struct shfs_workflow_file *file)
+static void add_crate_file(struct shfs_export *x, struct shfs_json *json,
+                           const struct shfs_workflow_file *file)
 {
 	const struct shfs_version *v = &file->version;
 	struct shfs_buf id = { 0 }, name = { 0 }, note = { 0 };
@@ -386,7 +387,7 @@ static void add_file(struct shfs_export *x, struct shfs_json *json,
 	shfs_export_member(json, "name", &name);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)v->size);
 	shfs_json_str(json, "contentSize", size);
-	add_time(json, "dateModified", v->mtime_ns);
+	add_crate_time(json, "dateModified", v->mtime_ns);
 	if (!shfs_export_is_archived(file))
 		shfs_buf_printf(&note, "not in the crate: %s",
 		                shfs_version_why_not_archived(v->flags));
@@ -429,13 +430,13 @@ static void add_action(struct shfs_export *x, struct shfs_json *json,
 	shfs_show_first_line(&name, command->text, command->text_len, TEXT_WIDTH);
 	shfs_export_member(json, "name", &name);
 	shfs_export_utf8(json, "description", command->text, command->text_len);
-	add_time(json, "startTime", command->begin_ns);
+	add_crate_time(json, "startTime", command->begin_ns);
 	if (command->ended)
-		add_time(json, "endTime", command->end_ns);
+		add_crate_time(json, "endTime", command->end_ns);
 	shfs_buf_printf(&name, "#%s", step->shell);
-	add_reference(json, "instrument", name.data ?: "");
+	add_thing_reference(json, "instrument", name.data ?: "");
 	shfs_buf_free(&name);
-	add_reference(json, "agent", "#user");
+	add_thing_reference(json, "agent", "#user");
 	add_status(json, command);
 	refer_to_files(json, "object", x, &step->inputs);
 	refer_to_files(json, "result", x, &step->outputs);
@@ -471,8 +472,9 @@ static void add_port(struct shfs_export *x, struct shfs_json *json, const char *
 	begin_thing(json, id, "FormalParameter");
 	shfs_json_str(json, "name", id + 1);
 	shfs_json_str(json, "additionalType", type);
-	add_reference(json, "conformsTo",
-	              "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE");
+	add_thing_reference(
+		json, "conformsTo",
+		"https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE");
 	end_thing(x, json);
 }
 
@@ -489,7 +491,7 @@ static void add_ports(struct shfs_export *x, struct shfs_json *json)
 	add_port(x, json, "#results", "Collection");
 	begin_thing(json, "#collection", "Collection");
 	shfs_json_str(json, "name", "results");
-	add_reference(json, "exampleOfWork", "#results");
+	add_thing_reference(json, "exampleOfWork", "#results");
 	refer_to_files(json, "hasPart", x, &x->wf->targets);
 	end_thing(x, json);
 }
@@ -500,8 +502,8 @@ static void add_main(struct shfs_export *x, struct shfs_json *json)
 	shfs_json_str(json, "name", "Common Workflow Language");
 	shfs_json_str(json, "alternateName", "CWL");
 	shfs_json_str(json, "version", "v1.2");
-	add_reference(json, "identifier", "https://w3id.org/cwl/v1.2/");
-	add_reference(json, "url", "https://www.commonwl.org/");
+	add_thing_reference(json, "identifier", "https://w3id.org/cwl/v1.2/");
+	add_thing_reference(json, "url", "https://www.commonwl.org/");
 	end_thing(x, json);
 	shfs_json_object(json, NULL);
 	shfs_json_str(json, "@id", WORKFLOW);
@@ -512,17 +514,17 @@ static void add_main(struct shfs_export *x, struct shfs_json *json)
 	shfs_json_array_end(json);
 	shfs_json_str(json, "name", WORKFLOW);
 	shfs_json_str(json, "description", "written by shfs " SHFS_VERSION);
-	add_reference(json, "conformsTo",
-	              "https://bioschemas.org/profiles/ComputationalWorkflow/"
-	              "1.0-RELEASE");
-	add_reference(json, "programmingLanguage", CWL);
-	add_reference(json, "license", "#licence");
+	add_thing_reference(json, "conformsTo",
+	                    "https://bioschemas.org/profiles/ComputationalWorkflow/"
+	                    "1.0-RELEASE");
+	add_thing_reference(json, "programmingLanguage", CWL);
+	add_thing_reference(json, "license", "#licence");
 	shfs_json_array(json, "input");
 	for (size_t i = 0; i < x->wf->files.n; i++)
 		if (is_source(x->wf->files.list[i]))
 			refer_to_port(json, NULL, x->wf->files.list[i]);
 	shfs_json_array_end(json);
-	add_reference(json, "output", "#results");
+	add_thing_reference(json, "output", "#results");
 	end_thing(x, json);
 }
 
@@ -542,17 +544,17 @@ static void add_run(struct shfs_export *x, struct shfs_json *json)
 		end = MAX(end, x->wf->steps[i]->entry->command.end_ns);
 	}
 	if (begin != INT64_MAX) {
-		add_time(json, "startTime", begin);
-		add_time(json, "endTime", MAX(begin, end));
+		add_crate_time(json, "startTime", begin);
+		add_crate_time(json, "endTime", MAX(begin, end));
 	}
-	add_reference(json, "instrument", WORKFLOW);
-	add_reference(json, "agent", "#user");
+	add_thing_reference(json, "instrument", WORKFLOW);
+	add_thing_reference(json, "agent", "#user");
 	shfs_json_array(json, "object");
 	for (size_t i = 0; i < x->wf->files.n; i++)
 		if (is_source(x->wf->files.list[i]))
 			refer_to_file(json, x, x->wf->files.list[i]);
 	shfs_json_array_end(json);
-	add_reference(json, "result", "#collection");
+	add_thing_reference(json, "result", "#collection");
 	end_thing(x, json);
 }
 
@@ -564,10 +566,10 @@ static void describe(struct shfs_export *x)
 	shfs_json_str(&json, "@context", "https://w3id.org/ro/crate/1.1/context");
 	shfs_json_array(&json, "@graph");
 	add_descriptor(x, &json);
-	add_root(x, &json);
+	add_root_dataset(x, &json);
 	add_context(x, &json);
 	for (size_t i = 0; i < x->wf->files.n; i++)
-		add_file(x, &json, x->wf->files.list[i]);
+		add_crate_file(x, &json, x->wf->files.list[i]);
 	add_shells(x, &json);
 	for (size_t i = 0; i < x->wf->n_steps; i++)
 		if (!x->wf->steps[i]->source)
@@ -583,7 +585,7 @@ static void describe(struct shfs_export *x)
 }
 
 /* Makes the directory; an empty one may exist. */
-static int open_directory(struct shfs_export *x)
+static int open_crate_directory(struct shfs_export *x)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_close_ int found = -1;
@@ -594,7 +596,7 @@ static int open_directory(struct shfs_export *x)
 		return shfs_fail_output(x->path, -r);
 	x->directory = openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (x->directory < 0)
-		return say(-errno, x->path);
+		return report_crate_error(-errno, x->path);
 	if (shfs_is_empty_directory(x->path))
 		return 0;
 	shfs_quote_display(&shown, x->path, strlen(x->path));
@@ -602,16 +604,16 @@ static int open_directory(struct shfs_export *x)
 	return SHFS_EXIT_REFUSED;
 }
 
-static int write_all(struct shfs_export *x)
+static int write_whole_crate(struct shfs_export *x)
 {
 	int r = find_earlier(x);
 
 	if (!r && x->workflow)
 		r = shfs_export_cwl.write(x);
 	if (!r)
-		r = open_directory(x);
+		r = open_crate_directory(x);
 	if (!r)
-		r = fill(x);
+		r = fill_crate(x);
 	if (!r)
 		describe(x);
 	return r;
@@ -622,7 +624,7 @@ static int write_crate(struct shfs_export *x)
 	int r;
 
 	x->directory = -1;
-	r = write_all(x);
+	r = write_whole_crate(x);
 	shfs_closep(&x->directory);
 	free(x->earlier);
 	return r;

@@ -15,8 +15,8 @@
 
 /* --- scripts: each line ends the tool if it fails --- */
 
-static void add_path(struct shfs_buf *out, const char *top,
-                     const struct shfs_workflow_file *file)
+static void add_cwl_path(struct shfs_buf *out, const char *top,
+                         const struct shfs_workflow_file *file)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 
@@ -34,7 +34,7 @@ static void add_placing(struct shfs_buf *out, const struct shfs_files *files,
 
 		shfs_buf_printf(out, "install -pD -m %o -- \"${%zu}\" ",
 		                file->version.mode & 0777, i + 1);
-		add_path(out, top, file);
+		add_cwl_path(out, top, file);
 		shfs_buf_str(out, " || exit\n");
 	}
 }
@@ -60,14 +60,14 @@ static void add_script(struct shfs_buf *out, const struct shfs_export *x,
 		if (!file->needed)
 			continue;
 		shfs_buf_str(out, "cp -p -- ");
-		add_path(out, "w", file);
+		add_cwl_path(out, "w", file);
 		shfs_buf_printf(out, " f%zu || exit\n", file->id);
 	}
 }
 
 /* --- names of the document --- */
 
-static void add_id(struct shfs_buf *out, const struct shfs_step *step)
+static void add_cwl_step_id(struct shfs_buf *out, const struct shfs_step *step)
 {
 	if (step->source)
 		shfs_buf_printf(out, "source_%zu", step->id);
@@ -83,7 +83,7 @@ static void begin_port(struct shfs_json *json, const struct shfs_workflow_file *
 	shfs_json_object(json, id);
 }
 
-static void add_label(struct shfs_json *json, const struct shfs_workflow_file *file)
+static void add_cwl_label(struct shfs_json *json, const struct shfs_workflow_file *file)
 {
 	struct shfs_buf label = { 0 };
 
@@ -100,8 +100,8 @@ static void add_position(struct shfs_json *json, size_t position)
 	shfs_json_object_end(json);
 }
 
-static void add_inputs(struct shfs_json *json, struct shfs_buf *script,
-                       const struct shfs_files *files)
+static void add_cwl_inputs(struct shfs_json *json, struct shfs_buf *script,
+                           const struct shfs_files *files)
 {
 	shfs_json_object(json, "inputs");
 	shfs_json_object(json, "script");
@@ -116,7 +116,7 @@ static void add_inputs(struct shfs_json *json, struct shfs_buf *script,
 	for (size_t i = 0; i < files->n; i++) {
 		begin_port(json, files->list[i]);
 		shfs_json_str(json, "type", "File");
-		add_label(json, files->list[i]);
+		add_cwl_label(json, files->list[i]);
 		add_position(json, i + 1);
 		shfs_json_object_end(json);
 	}
@@ -145,13 +145,13 @@ static void add_tool(struct shfs_json *json, const struct shfs_export *x,
 	struct shfs_buf id = { 0 }, script = { 0 };
 	char glob[24];
 
-	add_id(&id, step);
+	add_cwl_step_id(&id, step);
 	begin_tool(json, &id);
 	if (!step->source)
 		shfs_export_utf8(json, "doc", step->entry->command.text,
 		                 step->entry->command.text_len);
 	add_script(&script, x, step);
-	add_inputs(json, &script, &step->inputs);
+	add_cwl_inputs(json, &script, &step->inputs);
 	shfs_json_object(json, "outputs");
 	for (size_t i = 0; i < step->outputs.n; i++) {
 		const struct shfs_workflow_file *file = step->outputs.list[i];
@@ -160,7 +160,7 @@ static void add_tool(struct shfs_json *json, const struct shfs_export *x,
 			continue;
 		snprintf(glob, sizeof(glob), "f%zu", file->id);
 		begin_port(json, file);
-		add_label(json, file);
+		add_cwl_label(json, file);
 		add_glob(json, "File", glob);
 		shfs_json_object_end(json);
 	}
@@ -176,7 +176,7 @@ static void add_collect(struct shfs_json *json, const struct shfs_files *targets
 	shfs_buf_str(&id, "collect");
 	begin_tool(json, &id);
 	add_placing(&script, targets, RESULTS);
-	add_inputs(json, &script, targets);
+	add_cwl_inputs(json, &script, targets);
 	shfs_json_object(json, "outputs");
 	shfs_json_object(json, "directory");
 	add_glob(json, "Directory", RESULTS);
@@ -197,9 +197,9 @@ static void begin_step(struct shfs_json *json, const struct shfs_step *step)
 	struct shfs_buf id = { 0 }, run = { 0 };
 
 	if (step) {
-		add_id(&id, step);
+		add_cwl_step_id(&id, step);
 		shfs_buf_char(&run, '#');
-		add_id(&run, step);
+		add_cwl_step_id(&run, step);
 	} else {
 		shfs_buf_str(&id, "collect");
 		shfs_buf_str(&run, "#collect");
@@ -221,7 +221,7 @@ static void add_links(struct shfs_json *json, const struct shfs_export *x,
 		struct shfs_buf from = { 0 };
 
 		if (!is_in_crate(x, file->step)) {
-			add_id(&from, file->step);
+			add_cwl_step_id(&from, file->step);
 			shfs_buf_char(&from, '/');
 		}
 		shfs_buf_printf(&from, "f%zu", file->id);
@@ -238,8 +238,8 @@ static void end_step(struct shfs_json *json)
 	shfs_json_object_end(json);
 }
 
-static void add_step(struct shfs_json *json, const struct shfs_export *x,
-                     const struct shfs_step *step)
+static void add_cwl_step(struct shfs_json *json, const struct shfs_export *x,
+                         const struct shfs_step *step)
 {
 	char id[24];
 
@@ -265,7 +265,7 @@ static void add_sources(struct shfs_json *json, const struct shfs_export *x)
 			continue;
 		begin_port(json, step->source);
 		shfs_json_str(json, "type", "File");
-		add_label(json, step->source);
+		add_cwl_label(json, step->source);
 		shfs_json_object(json, "default");
 		shfs_json_str(json, "class", "File");
 		shfs_crate_uri(&place, x, step->source);
@@ -296,7 +296,7 @@ static void add_workflow(struct shfs_json *json, const struct shfs_export *x)
 	shfs_json_object(json, "steps");
 	for (size_t i = 0; i < x->wf->n_steps; i++)
 		if (!is_in_crate(x, x->wf->steps[i]))
-			add_step(json, x, x->wf->steps[i]);
+			add_cwl_step(json, x, x->wf->steps[i]);
 	begin_step(json, NULL);
 	add_links(json, x, &x->wf->targets);
 	shfs_json_str(json, NULL, "directory");
@@ -306,7 +306,7 @@ static void add_workflow(struct shfs_json *json, const struct shfs_export *x)
 }
 
 /* Checks the names that a runner would see. */
-static int check(const struct shfs_export *x)
+static int check_cwl_names(const struct shfs_export *x)
 {
 	for (size_t i = 0; i < x->wf->files.n; i++) {
 		const struct shfs_workflow_file *file = x->wf->files.list[i];
@@ -325,7 +325,7 @@ static int check(const struct shfs_export *x)
 static int write_cwl(struct shfs_export *x)
 {
 	struct shfs_json json = { 0 };
-	int r = check(x);
+	int r = check_cwl_names(x);
 
 	if (r)
 		return r;

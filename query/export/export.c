@@ -100,7 +100,7 @@ static bool has_job(const char *text)
 	return false;
 }
 
-static void add_command(struct shfs_buf *out, const struct shfs_step *step)
+static void add_shell_command(struct shfs_buf *out, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
 	bool fish = !strcmp(step->shell, "fish"), job = has_job(command->text);
@@ -122,7 +122,7 @@ static void add_command(struct shfs_buf *out, const struct shfs_step *step)
 		shfs_buf_printf(out, "; test $? -eq %lld", (long long)command->status);
 }
 
-static void quote(struct shfs_buf *out, const char *word)
+void shfs_export_quote(struct shfs_buf *out, const char *word)
 {
 	shfs_quote_shell(out, word, strlen(word));
 }
@@ -130,13 +130,13 @@ static void quote(struct shfs_buf *out, const char *word)
 static void add_copy(struct shfs_buf *out, const struct shfs_workflow_file *source)
 {
 	shfs_buf_str(out, "test \"$(stat -c '%s %.9Y' -- ");
-	quote(out, source->version.path);
+	shfs_export_quote(out, source->version.path);
 	shfs_buf_printf(out, ")\" = '%llu ", (unsigned long long)source->version.size);
 	shfs_export_seconds(out, source->version.mtime_ns);
 	shfs_buf_str(out, "' && cp -p -- ");
-	quote(out, source->version.path);
+	shfs_export_quote(out, source->version.path);
 	shfs_buf_char(out, ' ');
-	quote(out, source->name);
+	shfs_export_quote(out, source->name);
 }
 
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step)
@@ -154,12 +154,12 @@ void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step)
 		add_copy(out, step->source);
 	} else if (*step->cwd) {
 		shfs_buf_str(out, "cd -- ");
-		quote(out, step->cwd);
+		shfs_export_quote(out, step->cwd);
 		shfs_buf_str(out, " && { ");
-		add_command(out, step);
+		add_shell_command(out, step);
 		shfs_buf_str(out, "; }");
 	} else {
-		add_command(out, step);
+		add_shell_command(out, step);
 	}
 }
 
@@ -171,7 +171,7 @@ bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step)
 		if (!*step->dirs.list[i])
 			continue;
 		shfs_buf_str(out, any ? " " : "mkdir -p -- ");
-		quote(out, step->dirs.list[i]);
+		shfs_export_quote(out, step->dirs.list[i]);
 		any = true;
 	}
 	return any;

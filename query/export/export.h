@@ -54,6 +54,8 @@ void shfs_export_list(struct shfs_buf *out, const char *lead,
                       const struct shfs_files *files);
 /* Is its content in the store? */
 bool shfs_export_is_archived(const struct shfs_workflow_file *file);
+/* Adds the word, quoted for a shell. */
+void shfs_export_quote(struct shfs_buf *out, const char *word);
 /* Adds FILE@N with its absolute path, quoted for a shell. */
 void shfs_export_spec(struct shfs_buf *out, const struct shfs_version *version);
 /* Adds a time as stat -c %.9Y prints it. */

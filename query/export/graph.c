@@ -12,7 +12,7 @@
 
 /* --- dot --- */
 
-static void add_file(struct shfs_buf *out, const struct shfs_workflow_file *file)
+static void add_dot_file(struct shfs_buf *out, const struct shfs_workflow_file *file)
 {
 	_cleanup_buf_ struct shfs_buf label = { 0 };
 
@@ -24,7 +24,7 @@ static void add_file(struct shfs_buf *out, const struct shfs_workflow_file *file
 	shfs_buf_str(out, "];\n");
 }
 
-static void add_step(struct shfs_buf *out, const struct shfs_step *step)
+static void add_dot_step(struct shfs_buf *out, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf label = { 0 };
 	const struct shfs_command_row *command = &step->entry->command;
@@ -46,12 +46,12 @@ static int write_dot(struct shfs_export *x)
 {
 	shfs_buf_str(&x->out, "digraph shfs {\n");
 	for (size_t i = 0; i < x->wf->files.n; i++) {
-		add_file(&x->out, x->wf->files.list[i]);
+		add_dot_file(&x->out, x->wf->files.list[i]);
 		shfs_export_flush(x, &x->out);
 	}
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		if (!x->wf->steps[i]->source)
-			add_step(&x->out, x->wf->steps[i]);
+			add_dot_step(&x->out, x->wf->steps[i]);
 		shfs_export_flush(x, &x->out);
 	}
 	shfs_buf_str(&x->out, "}\n");
@@ -73,7 +73,7 @@ static bool is_formula(const char *text, size_t len)
 	return len && memchr("=+-@\t\r\n'", text[0], 8);
 }
 
-static void add_field(struct shfs_buf *out, const char *text, size_t len)
+static void add_csv_field(struct shfs_buf *out, const char *text, size_t len)
 {
 	shfs_buf_str(out, is_formula(text, len) ? ",\"'" : ",\"");
 	for (size_t i = 0; i < len; i++) {
@@ -84,8 +84,8 @@ static void add_field(struct shfs_buf *out, const char *text, size_t len)
 	shfs_buf_char(out, '"');
 }
 
-static void add_row(struct shfs_buf *out, const struct shfs_step *step, const char *use,
-                    const struct shfs_workflow_file *file)
+static void add_csv_row(struct shfs_buf *out, const struct shfs_step *step,
+                        const char *use, const struct shfs_workflow_file *file)
 {
 	const struct shfs_version *v = &file->version;
 	const struct shfs_command_row *c = step->source ? NULL : &step->entry->command;
@@ -96,9 +96,9 @@ static void add_row(struct shfs_buf *out, const struct shfs_step *step, const ch
 	shfs_buf_char(out, ',');
 	if (c && c->has_status)
 		shfs_buf_printf(out, "%lld", (long long)c->status);
-	add_field(out, c ? c->cwd : "", c ? strlen(c->cwd) : 0);
-	add_field(out, c ? c->text : "", c ? c->text_len : 0);
-	add_field(out, v->path, strlen(v->path));
+	add_csv_field(out, c ? c->cwd : "", c ? strlen(c->cwd) : 0);
+	add_csv_field(out, c ? c->text : "", c ? c->text_len : 0);
+	add_csv_field(out, v->path, strlen(v->path));
 	shfs_buf_printf(out, ",%lld,%llu,", (long long)v->n, (unsigned long long)v->size);
 	shfs_time_show_utc(out, v->mtime_ns);
 	shfs_buf_str(out, "\r\n");
@@ -111,11 +111,11 @@ static int write_csv(struct shfs_export *x)
 		const struct shfs_step *step = x->wf->steps[i];
 
 		if (step->source)
-			add_row(&x->out, step, "source", step->source);
+			add_csv_row(&x->out, step, "source", step->source);
 		for (size_t k = 0; k < step->inputs.n; k++)
-			add_row(&x->out, step, "input", step->inputs.list[k]);
+			add_csv_row(&x->out, step, "input", step->inputs.list[k]);
 		for (size_t k = 0; k < step->outputs.n && !step->source; k++)
-			add_row(&x->out, step, "output", step->outputs.list[k]);
+			add_csv_row(&x->out, step, "output", step->outputs.list[k]);
 		shfs_export_flush(x, &x->out);
 	}
 	return 0;

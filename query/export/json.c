@@ -2,25 +2,18 @@
 /* JSON: one document, or one line for each file and step (docs/json.md). */
 #include "query/export/export.h"
 
-static void add_name(struct shfs_json *json, const char *key,
-                     const struct shfs_version *version)
-{
-	shfs_json_object(json, key);
-	shfs_json_str(json, "path", version->path);
-	shfs_json_int(json, "n", version->n);
-	shfs_json_object_end(json);
-}
+#include "query/graph/show.h"
 
-static void add_names(struct shfs_json *json, const char *key,
-                      const struct shfs_files *files)
+static void add_json_names(struct shfs_json *json, const char *key,
+                           const struct shfs_files *files)
 {
 	shfs_json_array(json, key);
 	for (size_t i = 0; i < files->n; i++)
-		add_name(json, NULL, &files->list[i]->version);
+		shfs_json_version_name(json, NULL, &files->list[i]->version);
 	shfs_json_array_end(json);
 }
 
-static void add_file(struct shfs_json *json, const struct shfs_workflow_file *file)
+static void add_json_file(struct shfs_json *json, const struct shfs_workflow_file *file)
 {
 	bool is_source = file->step && file->step->source;
 
@@ -37,14 +30,14 @@ static void add_file(struct shfs_json *json, const struct shfs_workflow_file *fi
 	}
 }
 
-static void add_step(struct shfs_json *json, const struct shfs_step *step)
+static void add_json_step(struct shfs_json *json, const struct shfs_step *step)
 {
 	shfs_entry_json_head(json, step->entry);
 	shfs_json_str(json, "shell", step->shell);
 	shfs_json_str(json, "directory", step->cwd);
 	shfs_json_int(json, "left_out", step->n_left_out);
-	add_names(json, "inputs", &step->inputs);
-	add_names(json, "outputs", &step->outputs);
+	add_json_names(json, "inputs", &step->inputs);
+	add_json_names(json, "outputs", &step->outputs);
 }
 
 static int write_json(struct shfs_export *x)
@@ -53,11 +46,11 @@ static int write_json(struct shfs_export *x)
 
 	shfs_json_begin(&json, "export");
 	shfs_json_str(&json, "base", x->wf->base);
-	add_names(&json, "targets", &x->wf->targets);
+	add_json_names(&json, "targets", &x->wf->targets);
 	shfs_json_array(&json, "files");
 	for (size_t i = 0; i < x->wf->files.n; i++) {
 		shfs_json_object(&json, NULL);
-		add_file(&json, x->wf->files.list[i]);
+		add_json_file(&json, x->wf->files.list[i]);
 		shfs_json_object_end(&json);
 		shfs_export_flush(x, &json.out);
 	}
@@ -67,7 +60,7 @@ static int write_json(struct shfs_export *x)
 		if (x->wf->steps[i]->source)
 			continue;
 		shfs_json_object(&json, NULL);
-		add_step(&json, x->wf->steps[i]);
+		add_json_step(&json, x->wf->steps[i]);
 		shfs_json_object_end(&json);
 		shfs_export_flush(x, &json.out);
 	}
@@ -77,7 +70,7 @@ static int write_json(struct shfs_export *x)
 	return 0;
 }
 
-static void begin_line(struct shfs_json *json, const char *type)
+static void begin_json_line(struct shfs_json *json, const char *type)
 {
 	shfs_json_line(json);
 	shfs_json_str(json, "type", type);
@@ -87,22 +80,22 @@ static int write_jsonl(struct shfs_export *x)
 {
 	struct shfs_json json = { 0 };
 
-	begin_line(&json, "export");
+	begin_json_line(&json, "export");
 	shfs_json_int(&json, "version", SHFS_JSON_VERSION);
 	shfs_json_str(&json, "base", x->wf->base);
-	add_names(&json, "targets", &x->wf->targets);
+	add_json_names(&json, "targets", &x->wf->targets);
 	shfs_json_line_end(&json);
 	for (size_t i = 0; i < x->wf->files.n; i++) {
-		begin_line(&json, "file");
-		add_file(&json, x->wf->files.list[i]);
+		begin_json_line(&json, "file");
+		add_json_file(&json, x->wf->files.list[i]);
 		shfs_json_line_end(&json);
 		shfs_export_flush(x, &json.out);
 	}
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		if (x->wf->steps[i]->source)
 			continue;
-		begin_line(&json, "step");
-		add_step(&json, x->wf->steps[i]);
+		begin_json_line(&json, "step");
+		add_json_step(&json, x->wf->steps[i]);
 		shfs_json_line_end(&json);
 		shfs_export_flush(x, &json.out);
 	}

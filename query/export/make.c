@@ -33,7 +33,7 @@ static bool can_write(const char *name)
 	       strcmp(name, ".all") != 0;
 }
 
-static int add_name(struct shfs_buf *out, const char *name, bool is_target)
+static int add_make_name(struct shfs_buf *out, const char *name, bool is_target)
 {
 	if (!can_write(name))
 		return refuse_name(name);
@@ -86,23 +86,14 @@ static int check_inputs(struct shfs_workflow *wf, const struct shfs_step *step)
 	return 0;
 }
 
-static int check(struct shfs_workflow *wf)
-{
-	int r = shfs_export_check_contents(wf, "make");
-
-	for (size_t i = 0; i < wf->n_steps && !r; i++)
-		r = check_inputs(wf, wf->steps[i]);
-	return r;
-}
-
-static int add_targets(struct shfs_buf *out, const struct shfs_step *step)
+static int add_rule_targets(struct shfs_buf *out, const struct shfs_step *step)
 {
 	size_t n = 0, begin = out->len;
 	int r = 0;
 
 	for (size_t i = 0; i < step->outputs.n && !r; i++)
 		if (step->outputs.list[i]->needed) {
-			r = add_name(out, step->outputs.list[i]->name, true);
+			r = add_make_name(out, step->outputs.list[i]->name, true);
 			n++;
 		}
 	if (!r && !out->failed) /* without the space before the first name */
@@ -114,19 +105,19 @@ static int add_targets(struct shfs_buf *out, const struct shfs_step *step)
 
 static int add_rule(struct shfs_buf *out, const struct shfs_step *step)
 {
-	int r = add_targets(out, step);
+	int r = add_rule_targets(out, step);
 
 	for (size_t i = 0; i < step->inputs.n && !r; i++)
-		r = add_name(out, step->inputs.list[i]->name, false);
+		r = add_make_name(out, step->inputs.list[i]->name, false);
 	if (step->n_after && !r)
 		shfs_buf_str(out, " |");
 	for (size_t i = 0; i < step->n_after && !r; i++)
-		r = add_name(out, shfs_export_first_output(step->after[i]), false);
+		r = add_make_name(out, shfs_export_first_output(step->after[i]), false);
 	shfs_buf_char(out, '\n');
 	return r;
 }
 
-static int add_step(struct shfs_export *x, const struct shfs_step *step)
+static int add_make_rule(struct shfs_export *x, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf line = { 0 };
 	int r;
@@ -146,7 +137,7 @@ static int add_step(struct shfs_export *x, const struct shfs_step *step)
 	return r;
 }
 
-static int add_head(struct shfs_export *x)
+static int add_makefile_head(struct shfs_export *x)
 {
 	struct shfs_buf *out = &x->out;
 	int r = 0;
@@ -157,11 +148,11 @@ static int add_head(struct shfs_export *x)
 	                  "SHELL := /bin/bash\n"
 	                  "equals := =\n"
 	                  "export SHFS_STORE ?=");
-	r = add_name(out, x->store, false);
+	r = add_make_name(out, x->store, false);
 	shfs_buf_str(out, "\n.DELETE_ON_ERROR:\n.PHONY: .all\n.DEFAULT_GOAL := .all\n\n"
 	                  ".all:");
 	for (size_t i = 0; i < x->wf->targets.n && !r; i++)
-		r = add_name(out, x->wf->targets.list[i]->name, false);
+		r = add_make_name(out, x->wf->targets.list[i]->name, false);
 	shfs_buf_char(out, '\n');
 	return r;
 }
@@ -177,7 +168,7 @@ static int add_removed(struct shfs_export *x)
 		if (!file->needed || !file->removed_by)
 			continue;
 		shfs_buf_str(&x->out, "\n.SECONDARY:");
-		r = add_name(&x->out, file->name, false);
+		r = add_make_name(&x->out, file->name, false);
 		shfs_buf_char(&x->out, '\n');
 	}
 	return r;
@@ -185,12 +176,14 @@ static int add_removed(struct shfs_export *x)
 
 static int write_make(struct shfs_export *x)
 {
-	int r = check(x->wf);
+	int r = shfs_export_check_contents(x->wf, "make");
 
-	if (!r)
-		r = add_head(x);
 	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
-		r = add_step(x, x->wf->steps[i]);
+		r = check_inputs(x->wf, x->wf->steps[i]);
+	if (!r)
+		r = add_makefile_head(x);
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
+		r = add_make_rule(x, x->wf->steps[i]);
 	return r ? r : add_removed(x);
 }
 

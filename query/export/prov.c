@@ -39,7 +39,7 @@ struct prov {
 
 /* --- names: after the namespace in Turtle, and as qualified names of PROV-JSON --- */
 
-static void add_version(struct shfs_buf *out, const struct shfs_version *version)
+static void add_version_uri(struct shfs_buf *out, const struct shfs_version *version)
 {
 	shfs_buf_str(out, "version:");
 	shfs_quote_uri(out, version->path, strlen(version->path));
@@ -70,14 +70,14 @@ static void add_agent(struct shfs_buf *out)
 		shfs_buf_printf(out, "%u", getuid());
 }
 
-static void add_place(struct shfs_buf *out, const char *path)
+static void add_location_uri(struct shfs_buf *out, const char *path)
 {
 	shfs_buf_str(out, "file://");
 	shfs_quote_uri(out, path, strlen(path));
 }
 
 /* Adds the name of the activity: a text that may contain any bytes. */
-static void add_label(struct shfs_buf *out, const struct shfs_entry *entry)
+static void add_activity_label(struct shfs_buf *out, const struct shfs_entry *entry)
 {
 	if (entry->is_process)
 		shfs_show_process(out, &entry->process, SIZE_MAX);
@@ -90,7 +90,7 @@ static void add_label(struct shfs_buf *out, const struct shfs_entry *entry)
 /* --- statements --- */
 
 /* Was it written? If it was renamed, say, its time is not that of its content. */
-static bool is_written(const struct shfs_workflow_file *file)
+static bool is_written_version(const struct shfs_workflow_file *file)
 {
 	return !strcmp(file->version.source, "written");
 }
@@ -130,7 +130,7 @@ static int note_activity(struct prov *p, const struct shfs_entry *entry, int64_t
 	return 0;
 }
 
-static int prepare(struct prov *p)
+static int prepare_prov(struct prov *p)
 {
 	const struct shfs_workflow *wf = p->x->wf;
 	int r = 0;
@@ -148,7 +148,8 @@ static int prepare(struct prov *p)
 
 		if (entry)
 			r = note_activity(p, entry,
-			                  is_written(file) ? file->version.time_ns : 0);
+			                  is_written_version(file) ? file->version.time_ns
+			                                           : 0);
 	}
 	return r;
 }
@@ -165,33 +166,28 @@ static void clear(struct prov *p)
 	shfs_buf_free(&p->agent);
 }
 
-static bool has_ended(const struct activity *a)
+static bool has_known_end(const struct activity *a)
 {
 	return !a->entry->is_process && a->entry->command.ended;
-}
-
-static const struct shfs_workflow_file *file_of(const struct prov *p, int64_t version_id)
-{
-	struct shfs_workflow_file *file;
-
-	HASH_FIND(hh, p->x->wf->table, &version_id, sizeof(version_id), file);
-	return file;
 }
 
 /* The version that a result certainly comes from: the same content under another name, or
  * the version of the same file that the step had read. */
 static const struct shfs_workflow_file *
-origin_of(const struct prov *p, const struct shfs_workflow_file *file, bool *revision)
+find_prov_origin(const struct prov *p, const struct shfs_workflow_file *file,
+                 bool *revision)
 {
 	const struct shfs_version *v = &file->version;
 	const struct shfs_workflow_file *before = NULL;
 
 	for (int64_t i = 1; i < v->n && !before; i++)
-		before = file_of(p, v->version_id - i);
+		before = shfs_workflow_file_of(p->x->wf, v->version_id - i);
 	*revision = before && p->reader[before->id] == file->step;
 	if (*revision)
 		return before;
-	return v->origin_version_id ? file_of(p, v->origin_version_id) : NULL;
+	return v->origin_version_id
+	               ? shfs_workflow_file_of(p->x->wf, v->origin_version_id)
+	               : NULL;
 }
 
 static void note_reader(struct prov *p, const struct shfs_step *step)
@@ -230,7 +226,7 @@ static void add_uri(struct shfs_json *json, const char *path)
 {
 	_cleanup_buf_ struct shfs_buf uri = { 0 };
 
-	add_place(&uri, path);
+	add_location_uri(&uri, path);
 	add_typed(json, "prov:location", uri.data ?: "", "xsd:anyURI");
 	json->out.failed |= uri.failed;
 }
@@ -253,7 +249,7 @@ static void add_entity(struct prov *p, const struct shfs_workflow_file *file)
 	struct shfs_buf id = { 0 }, label = { 0 };
 	char object[44];
 
-	add_version(&id, &file->version);
+	add_version_uri(&id, &file->version);
 	begin_element(p, &id);
 	shfs_export_label(&label, file);
 	shfs_export_member(&p->json, "prov:label", &label);
@@ -274,9 +270,9 @@ static void add_activity_json(struct prov *p, const struct activity *a)
 	add_activity(&id, a->entry);
 	begin_element(p, &id);
 	shfs_json_time(&p->json, "prov:startTime", a->begin_ns);
-	if (has_ended(a))
+	if (has_known_end(a))
 		shfs_json_time(&p->json, "prov:endTime", a->end_ns);
-	add_label(&label, a->entry);
+	add_activity_label(&label, a->entry);
 	shfs_export_member(&p->json, "prov:label", &label);
 	if (!a->entry->is_process) {
 		add_uri(&p->json, command->cwd);
@@ -294,14 +290,14 @@ static void begin_relation(struct prov *p)
 	begin_element(p, &id);
 }
 
-static void add_reference(struct prov *p, const char *key,
-                          const struct shfs_version *version,
-                          const struct shfs_entry *entry)
+static void add_prov_reference(struct prov *p, const char *key,
+                               const struct shfs_version *version,
+                               const struct shfs_entry *entry)
 {
 	_cleanup_buf_ struct shfs_buf id = { 0 };
 
 	if (version)
-		add_version(&id, version);
+		add_version_uri(&id, version);
 	else
 		add_activity(&id, entry);
 	shfs_json_str(&p->json, key, id.data ?: "");
@@ -312,8 +308,9 @@ static void add_used(struct prov *p, const struct shfs_step *step)
 {
 	for (size_t i = 0; i < step->inputs.n; i++) {
 		begin_relation(p);
-		add_reference(p, "prov:activity", NULL, step->entry);
-		add_reference(p, "prov:entity", &step->inputs.list[i]->version, NULL);
+		add_prov_reference(p, "prov:activity", NULL, step->entry);
+		add_prov_reference(p, "prov:entity", &step->inputs.list[i]->version,
+		                   NULL);
 		end_element(p);
 	}
 }
@@ -325,9 +322,9 @@ static void add_generation(struct prov *p, const struct shfs_workflow_file *file
 	if (!entry)
 		return;
 	begin_relation(p);
-	add_reference(p, "prov:entity", &file->version, NULL);
-	add_reference(p, "prov:activity", NULL, entry);
-	if (is_written(file))
+	add_prov_reference(p, "prov:entity", &file->version, NULL);
+	add_prov_reference(p, "prov:activity", NULL, entry);
+	if (is_written_version(file))
 		shfs_json_time(&p->json, "prov:time", file->version.time_ns);
 	end_element(p);
 }
@@ -339,12 +336,12 @@ static void add_derivations(struct prov *p, const struct shfs_step *step)
 		const struct shfs_workflow_file *file = step->outputs.list[i], *origin;
 		bool revision;
 
-		origin = origin_of(p, file, &revision);
+		origin = find_prov_origin(p, file, &revision);
 		if (!origin)
 			continue;
 		begin_relation(p);
-		add_reference(p, "prov:generatedEntity", &file->version, NULL);
-		add_reference(p, "prov:usedEntity", &origin->version, NULL);
+		add_prov_reference(p, "prov:generatedEntity", &file->version, NULL);
+		add_prov_reference(p, "prov:usedEntity", &origin->version, NULL);
 		if (revision)
 			add_typed(&p->json, "prov:type", "prov:Revision",
 			          "prov:QUALIFIED_NAME");
@@ -360,8 +357,8 @@ static void add_communications(struct prov *p, const struct shfs_step *step)
 		if (!entry)
 			continue;
 		begin_relation(p);
-		add_reference(p, "prov:informed", NULL, step->entry);
-		add_reference(p, "prov:informant", NULL, entry);
+		add_prov_reference(p, "prov:informed", NULL, step->entry);
+		add_prov_reference(p, "prov:informant", NULL, entry);
 		end_element(p);
 	}
 }
@@ -412,7 +409,7 @@ static void add_agents(struct prov *p)
 	shfs_json_object(&p->json, "wasAssociatedWith");
 	HASH_ITER (hh, p->activities, a, next) {
 		begin_relation(p);
-		add_reference(p, "prov:activity", NULL, a->entry);
+		add_prov_reference(p, "prov:activity", NULL, a->entry);
 		shfs_json_str(&p->json, "prov:agent", p->agent.data ?: "");
 		end_element(p);
 	}
@@ -423,7 +420,7 @@ static int write_prov(struct shfs_export *x)
 {
 	struct prov p = { .x = x };
 	struct activity *a, *next;
-	int r = prepare(&p);
+	int r = prepare_prov(&p);
 
 	if (r) {
 		clear(&p);
@@ -455,7 +452,7 @@ static void link_version(struct shfs_buf *out, const char *predicate,
                          const struct shfs_version *version)
 {
 	shfs_buf_printf(out, "%s<" NAMESPACE, predicate);
-	add_version(out, version);
+	add_version_uri(out, version);
 	shfs_buf_char(out, '>');
 }
 
@@ -470,7 +467,7 @@ static void link_activity(struct shfs_buf *out, const char *predicate,
 static void link_place(struct shfs_buf *out, const char *path)
 {
 	shfs_buf_str(out, " ;\n\tprov:atLocation <");
-	add_place(out, path);
+	add_location_uri(out, path);
 	shfs_buf_char(out, '>');
 }
 
@@ -482,7 +479,7 @@ static void add_literal(struct shfs_buf *out, struct shfs_buf *text)
 	shfs_buf_free(text);
 }
 
-static void add_time(struct shfs_buf *out, const char *predicate, int64_t ns)
+static void add_prov_time(struct shfs_buf *out, const char *predicate, int64_t ns)
 {
 	shfs_buf_printf(out, " ;\n\tprov:%s \"", predicate);
 	shfs_time_show_utc(out, ns);
@@ -510,10 +507,10 @@ static void describe_file(struct prov *p, const struct shfs_workflow_file *file)
 	}
 	if (entry) {
 		link_activity(out, " ;\n\tprov:wasGeneratedBy ", entry);
-		if (is_written(file))
-			add_time(out, "generatedAtTime", v->time_ns);
+		if (is_written_version(file))
+			add_prov_time(out, "generatedAtTime", v->time_ns);
 	}
-	origin = file->made ? origin_of(p, file, &revision) : NULL;
+	origin = file->made ? find_prov_origin(p, file, &revision) : NULL;
 	if (origin)
 		link_version(out,
 		             revision ? " ;\n\tprov:wasRevisionOf "
@@ -530,11 +527,11 @@ static void describe_activity(struct prov *p, const struct activity *a)
 
 	link_activity(out, "\n", a->entry);
 	shfs_buf_str(out, " a prov:Activity");
-	add_label(&label, a->entry);
+	add_activity_label(&label, a->entry);
 	add_literal(out, &label);
-	add_time(out, "startedAtTime", a->begin_ns);
-	if (has_ended(a))
-		add_time(out, "endedAtTime", a->end_ns);
+	add_prov_time(out, "startedAtTime", a->begin_ns);
+	if (has_known_end(a))
+		add_prov_time(out, "endedAtTime", a->end_ns);
 	if (!a->entry->is_process) {
 		link_place(out, command->cwd);
 		if (command->has_status)
@@ -569,7 +566,7 @@ static int write_prov_o(struct shfs_export *x)
 {
 	struct prov p = { .x = x };
 	struct activity *a, *next;
-	int r = prepare(&p);
+	int r = prepare_prov(&p);
 
 	shfs_buf_str(&x->out, "@prefix prov: <http://www.w3.org/ns/prov#> .\n"
 	                      "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"

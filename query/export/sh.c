@@ -59,11 +59,6 @@ static const char begin[] = "top=${1:-$(mktemp -d)}\n"
 			    "top=$(pwd -P)\n"
 			    "unset BASH_ENV CDPATH ENV\n";
 
-static void quote(struct shfs_buf *out, const char *word)
-{
-	shfs_quote_shell(out, word, strlen(word));
-}
-
 static bool has_copies(const struct shfs_workflow *wf)
 {
 	for (size_t i = 0; i < wf->n_steps; i++)
@@ -73,7 +68,7 @@ static bool has_copies(const struct shfs_workflow *wf)
 	return false;
 }
 
-static void add_head(struct shfs_export *x)
+static void add_script_head(struct shfs_export *x)
 {
 	shfs_buf_str(&x->out,
 	             "#!/usr/bin/env bash\n"
@@ -88,12 +83,13 @@ static void add_head(struct shfs_export *x)
 	if (has_copies(x->wf))
 		shfs_buf_str(&x->out, copy);
 	shfs_buf_str(&x->out, "export SHFS_STORE=${SHFS_STORE:-");
-	quote(&x->out, x->store);
+	shfs_export_quote(&x->out, x->store);
 	shfs_buf_str(&x->out, "}\n");
 	shfs_buf_str(&x->out, begin);
 }
 
-static void add_source(struct shfs_export *x, const struct shfs_workflow_file *source)
+static void add_script_source(struct shfs_export *x,
+                              const struct shfs_workflow_file *source)
 {
 	const struct shfs_version *v = &source->version;
 	_cleanup_buf_ struct shfs_buf note = { 0 };
@@ -105,12 +101,12 @@ static void add_source(struct shfs_export *x, const struct shfs_workflow_file *s
 		shfs_buf_str(&x->out, "take ");
 		shfs_export_spec(&x->out, v);
 		shfs_buf_char(&x->out, ' ');
-		quote(&x->out, source->name);
+		shfs_export_quote(&x->out, source->name);
 	} else {
 		shfs_buf_str(&x->out, "copy ");
-		quote(&x->out, v->path);
+		shfs_export_quote(&x->out, v->path);
 		shfs_buf_char(&x->out, ' ');
-		quote(&x->out, source->name);
+		shfs_export_quote(&x->out, source->name);
 		shfs_buf_printf(&x->out, " %llu ", (unsigned long long)v->size);
 		shfs_export_seconds(&x->out, v->mtime_ns);
 	}
@@ -171,12 +167,12 @@ static void add_removals(struct shfs_buf *out, const struct shfs_step *step)
 		if (!file->rival || is_input(step, file))
 			continue;
 		shfs_buf_str(out, "rm -f -- ");
-		quote(out, file->name);
+		shfs_export_quote(out, file->name);
 		shfs_buf_char(out, '\n');
 	}
 }
 
-static void add_command(struct shfs_export *x, const struct shfs_step *step)
+static void add_script_command(struct shfs_export *x, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
 	struct shfs_buf *out = &x->out;
@@ -198,7 +194,7 @@ static void add_command(struct shfs_export *x, const struct shfs_step *step)
 		                step->shell);
 	else
 		shfs_buf_printf(out, "run any %s ", step->shell);
-	quote(out, step->cwd);
+	shfs_export_quote(out, step->cwd);
 	add_text(out, command);
 }
 
@@ -206,24 +202,24 @@ static int write_sh(struct shfs_export *x)
 {
 	bool sources = false;
 
-	add_head(x);
+	add_script_head(x);
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		const struct shfs_step *step = x->wf->steps[i];
 
 		if (!step->source) {
-			add_command(x, step);
+			add_script_command(x, step);
 		} else {
 			if (!sources)
 				shfs_buf_str(&x->out, "\n# what no command made that can "
 				                      "be run again\n");
-			add_source(x, step->source);
+			add_script_source(x, step->source);
 		}
 		sources = step->source;
 	}
 	shfs_buf_str(&x->out, "\nprintf '%s\\n'");
 	for (size_t i = 0; i < x->wf->targets.n; i++) {
 		shfs_buf_str(&x->out, " \"$top\"/");
-		quote(&x->out, x->wf->targets.list[i]->name);
+		shfs_export_quote(&x->out, x->wf->targets.list[i]->name);
 	}
 	shfs_buf_char(&x->out, '\n');
 	return 0;

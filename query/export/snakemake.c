@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Adds a Python string with doubled braces: Snakemake takes single ones for wildcards. */
-static void add_string(struct shfs_buf *out, const char *text)
+static void add_snakemake_string(struct shfs_buf *out, const char *text)
 {
 	_cleanup_buf_ struct shfs_buf json = { 0 };
 
@@ -24,7 +24,7 @@ static void add_string(struct shfs_buf *out, const char *text)
 	out->failed |= json.failed;
 }
 
-static int refuse(const char *name, const char *why)
+static int refuse_snakemake_name(const char *name, const char *why)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
@@ -34,7 +34,7 @@ static int refuse(const char *name, const char *why)
 }
 
 /* Adds a name that needs no escapes, and about which Snakemake does not complain. */
-static int add_name(struct shfs_buf *out, const char *name)
+static int add_snakemake_name(struct shfs_buf *out, const char *name)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	size_t len = strlen(name);
@@ -44,23 +44,23 @@ static int add_name(struct shfs_buf *out, const char *name)
 		return -ENOMEM;
 	if (strcmp(shown.data, name) != 0 || *name == ' ' || name[len - 1] == ' ' ||
 	    strpbrk(name, "\\{}"))
-		return refuse(name, "a Snakefile cannot hold this name");
+		return refuse_snakemake_name(name, "a Snakefile cannot hold this name");
 	shfs_buf_str(out, "        ");
-	add_string(out, name);
+	add_snakemake_string(out, name);
 	shfs_buf_str(out, ",\n");
 	return 0;
 }
 
-static int add_inputs(struct shfs_buf *out, const struct shfs_step *step)
+static int add_rule_inputs(struct shfs_buf *out, const struct shfs_step *step)
 {
 	int r = 0;
 
 	if (step->inputs.n || step->n_after)
 		shfs_buf_str(out, "    input:\n");
 	for (size_t i = 0; i < step->inputs.n && !r; i++)
-		r = add_name(out, step->inputs.list[i]->name);
+		r = add_snakemake_name(out, step->inputs.list[i]->name);
 	for (size_t i = 0; i < step->n_after && !r; i++)
-		r = add_name(out, shfs_export_first_output(step->after[i]));
+		r = add_snakemake_name(out, shfs_export_first_output(step->after[i]));
 	return r;
 }
 
@@ -88,19 +88,20 @@ static int add_outputs(struct shfs_buf *out, const struct shfs_step *step)
 		if (!file->needed)
 			continue;
 		if (file->removed_by)
-			r = refuse(file->name,
-			           "a later command removes it, and Snakemake "
-			           "wants results to stay");
+			r = refuse_snakemake_name(
+				file->name, "a later command removes it, and Snakemake "
+					    "wants results to stay");
 		else if (!has_dir(step, file->name))
-			r = refuse(file->name, "its command makes the directory, and "
-			                       "Snakemake does that before");
+			r = refuse_snakemake_name(file->name,
+			                          "its command makes the directory, and "
+			                          "Snakemake does that before");
 		else
-			r = add_name(out, file->name);
+			r = add_snakemake_name(out, file->name);
 	}
 	return r;
 }
 
-static int add_step(struct shfs_buf *out, const struct shfs_step *step)
+static int add_snakemake_rule(struct shfs_buf *out, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf line = { 0 };
 	int r;
@@ -109,7 +110,7 @@ static int add_step(struct shfs_buf *out, const struct shfs_step *step)
 		shfs_buf_printf(out, "\n\nrule source_%zu:\n", step->id);
 	else
 		shfs_buf_printf(out, "\n\nrule command_%s:\n", step->entry->command.id);
-	r = add_inputs(out, step);
+	r = add_rule_inputs(out, step);
 	if (!r)
 		r = add_outputs(out, step);
 	shfs_buf_printf(out,
@@ -122,13 +123,13 @@ static int add_step(struct shfs_buf *out, const struct shfs_step *step)
 		shfs_buf_str(&line, " && ");
 	shfs_export_step(&line, step);
 	shfs_buf_str(&line, " )");
-	add_string(out, line.data ?: "");
+	add_snakemake_string(out, line.data ?: "");
 	shfs_buf_str(out, "\n        \" 2> {log}\"\n");
 	out->failed |= line.failed;
 	return r;
 }
 
-static void add_head(struct shfs_export *x)
+static void add_snakefile_head(struct shfs_export *x)
 {
 	_cleanup_buf_ struct shfs_buf prefix = { 0 };
 
@@ -138,7 +139,7 @@ static void add_head(struct shfs_export *x)
 	shfs_buf_str(&x->out, "# Made by shfs " SHFS_VERSION
 	                      ": snakemake -c4 -s FILE, in an empty directory.\n"
 	                      "shell.executable(\"bash\")\nshell.prefix(");
-	add_string(&x->out, prefix.data ?: "");
+	add_snakemake_string(&x->out, prefix.data ?: "");
 	shfs_buf_str(&x->out,
 	             ")\n# Which software there was is not recorded: with --use-conda "
 	             "--config conda=ENVIRONMENT, that of it.\n"
@@ -152,11 +153,11 @@ static int write_snakemake(struct shfs_export *x)
 	struct shfs_buf *out = &x->out;
 	int r = shfs_export_check_contents(x->wf, "Snakemake");
 
-	add_head(x);
+	add_snakefile_head(x);
 	for (size_t i = 0; i < x->wf->targets.n && !r; i++)
-		r = add_name(out, x->wf->targets.list[i]->name);
+		r = add_snakemake_name(out, x->wf->targets.list[i]->name);
 	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
-		r = add_step(out, x->wf->steps[i]);
+		r = add_snakemake_rule(out, x->wf->steps[i]);
 	return r;
 }
 

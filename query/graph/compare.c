@@ -132,8 +132,8 @@ static bool is_same_word(const char *a, const char *b)
 
 /* Finds the command that wrote the content, before all renames and links. *command_id 0:
  * none. */
-static int writer_of(struct shfs_comparison *c, const struct shfs_version *version,
-                     int64_t *command_id)
+static int find_writing_command(struct shfs_comparison *c,
+                                const struct shfs_version *version, int64_t *command_id)
 {
 	int64_t origin = version->origin_version_id;
 	bool moved = strcmp(version->source, "written") != 0;
@@ -155,12 +155,12 @@ static int writer_of(struct shfs_comparison *c, const struct shfs_version *versi
 
 /* Adds the makers of two contents as a stage: 1; 0 if they are none; or a negative
  * errno. */
-static int follow(struct shfs_comparison *c, const struct shfs_difference *d)
+static int follow_difference(struct shfs_comparison *c, const struct shfs_difference *d)
 {
 	_cleanup_command_ struct shfs_command_row a = { 0 }, b = { 0 };
 	int64_t first, second;
-	int r = writer_of(c, &d->version[0], &first)
-	                ?: writer_of(c, &d->version[1], &second);
+	int r = find_writing_command(c, &d->version[0], &first)
+	                ?: find_writing_command(c, &d->version[1], &second);
 
 	if (r)
 		return r;
@@ -196,8 +196,8 @@ static int compare_items(const void *a, const void *b)
 }
 
 /* The version that was renamed or linked. */
-static int add_origin(struct shfs_index *index, const struct shfs_use *use,
-                      struct item *out)
+static int set_origin_item(struct shfs_index *index, const struct shfs_use *use,
+                           struct item *out)
 {
 	_cleanup_version_ struct shfs_version v = { 0 };
 	int r = shfs_version_load(index, use->made_id, &v);
@@ -208,8 +208,8 @@ static int add_origin(struct shfs_index *index, const struct shfs_use *use,
 }
 
 /* The source of a Python module that was already compiled when the command began. */
-static int add_source(struct shfs_comparison *c, const struct shfs_entry *entry,
-                      const struct shfs_use *use, struct item *out)
+static int set_source_item(struct shfs_comparison *c, const struct shfs_entry *entry,
+                           const struct shfs_use *use, struct item *out)
 {
 	int64_t version_id;
 	int r = use->read_id
@@ -227,18 +227,18 @@ static int add_source(struct shfs_comparison *c, const struct shfs_entry *entry,
 	return 0;
 }
 
-static int add_item(struct shfs_comparison *c, const struct shfs_entry *entry,
-                    const struct shfs_use *use, bool made, struct item *out)
+static int set_item_of_use(struct shfs_comparison *c, const struct shfs_entry *entry,
+                           const struct shfs_use *use, bool made, struct item *out)
 {
 	bool moved = use->kind == SHFS_USE_RENAMED || use->kind == SHFS_USE_LINKED;
 
 	*out = (struct item){ .name = use->path };
 	if (!made && use->bookkeeping)
-		return add_source(c, entry, use, out);
+		return set_source_item(c, entry, use, out);
 	if (use->directory || use->bookkeeping)
 		return 0;
 	if (!made && moved && use->from && use->made_id)
-		return add_origin(c->index, use, out);
+		return set_origin_item(c->index, use, out);
 	if (!made)
 		out->version_id = use->read_id;
 	else if (use->kind != SHFS_USE_READ && use->kind != SHFS_USE_REMOVED)
@@ -254,7 +254,7 @@ static void items_free(struct items *items)
 }
 
 /* Drops the second entry of a module whose source was also read directly. */
-static void drop_repeated(struct items *items)
+static void drop_repeated_items(struct items *items)
 {
 	size_t n = 0;
 
@@ -278,18 +278,19 @@ static int list_items(struct shfs_comparison *c, const struct shfs_entry *entry,
 	for (size_t i = 0; i < entry->uses.n && !r; i++) {
 		struct item *item = &out->list[out->n];
 
-		r = add_item(c, entry, &entry->uses.list[i], made, item);
+		r = set_item_of_use(c, entry, &entry->uses.list[i], made, item);
 		item->name =
 			shfs_path_relative(item->name, entry->command.cwd) ?: item->name;
 		out->n += item->version_id != 0;
 	}
 	qsort(out->list, out->n, sizeof(*out->list), compare_items);
-	drop_repeated(out);
+	drop_repeated_items(out);
 	return r;
 }
 
 /* Contents that have only a fingerprint are equal if the fingerprint is. */
-static bool is_same_content(const struct shfs_version *a, const struct shfs_version *b)
+static bool is_same_version_content(const struct shfs_version *a,
+                                    const struct shfs_version *b)
 {
 	if (a->version_id == b->version_id)
 		return true;
@@ -300,9 +301,9 @@ static bool is_same_content(const struct shfs_version *a, const struct shfs_vers
 }
 
 /* Adds a file that differs; a or b is NULL if the file is missing on that side. */
-static int add_file(struct shfs_comparison *c, struct stage_node *node,
-                    enum shfs_difference_kind kind, const struct item *a,
-                    const struct item *b)
+static int add_different_file(struct shfs_comparison *c, struct stage_node *node,
+                              enum shfs_difference_kind kind, const struct item *a,
+                              const struct item *b)
 {
 	const struct item *items[2] = { a, b };
 	struct shfs_difference *d;
@@ -314,7 +315,7 @@ static int add_file(struct shfs_comparison *c, struct stage_node *node,
 	for (int i = 0; i < 2 && r > 0; i++)
 		if (items[i])
 			r = shfs_version_load(c->index, items[i]->version_id, &v[i]);
-	d = r > 0 && !(a && b && is_same_content(&v[0], &v[1]))
+	d = r > 0 && !(a && b && is_same_version_content(&v[0], &v[1]))
 	            ? add_difference(node, kind)
 	            : NULL;
 	if (!d) {
@@ -324,14 +325,14 @@ static int add_file(struct shfs_comparison *c, struct stage_node *node,
 	}
 	memcpy(d->version, v, sizeof(v));
 	if (kind == SHFS_DIFFERENT_INPUT && a && b) {
-		r = follow(c, d);
+		r = follow_difference(c, d);
 		d->explained = r > 0;
 	}
 	return MIN(r, 0);
 }
 
-static int compare_files(struct shfs_comparison *c, struct stage_node *node,
-                         enum shfs_difference_kind kind)
+static int compare_used_files(struct shfs_comparison *c, struct stage_node *node,
+                              enum shfs_difference_kind kind)
 {
 	struct items items[2] = { 0 };
 	size_t i = 0, k = 0;
@@ -347,7 +348,8 @@ static int compare_files(struct shfs_comparison *c, struct stage_node *node,
 
 		i += order <= 0;
 		k += order >= 0;
-		r = add_file(c, node, kind, order <= 0 ? a : NULL, order >= 0 ? b : NULL);
+		r = add_different_file(c, node, kind, order <= 0 ? a : NULL,
+		                       order >= 0 ? b : NULL);
 	}
 	items_free(&items[0]);
 	items_free(&items[1]);
@@ -420,8 +422,8 @@ static char *join_arguments(const char *argv, size_t len)
 	return shfs_buf_take(&out);
 }
 
-static int add_alone(struct shfs_comparison *c, struct stage_node *node, int side,
-                     enum shfs_difference_kind kind)
+static int add_unmatched(struct shfs_comparison *c, struct stage_node *node, int side,
+                         enum shfs_difference_kind kind)
 {
 	bool program = kind == SHFS_DIFFERENT_PROGRAM;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -453,7 +455,7 @@ static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 	node->s.differences = NULL;
 	node->last = &node->s.differences;
 	for (int side = 0; side < 2 && !r; side++)
-		r = add_alone(c, node, side, SHFS_DIFFERENT_ARGUMENTS);
+		r = add_unmatched(c, node, side, SHFS_DIFFERENT_ARGUMENTS);
 	*node->last = results;
 	return r;
 }
@@ -464,13 +466,13 @@ static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 	int r = compare_texts(node) ?: compare_shells(c, node);
 
 	for (int side = 0; side < 2 && !r; side++)
-		r = add_alone(c, node, side, SHFS_DIFFERENT_PROGRAM);
+		r = add_unmatched(c, node, side, SHFS_DIFFERENT_PROGRAM);
 	if (!r)
-		r = compare_files(c, node, SHFS_DIFFERENT_INPUT);
+		r = compare_used_files(c, node, SHFS_DIFFERENT_INPUT);
 	results = node->last;
 	if (!r)
 		r = compare_statuses(node)
-		            ?: compare_files(c, node, SHFS_DIFFERENT_RESULT);
+		            ?: compare_used_files(c, node, SHFS_DIFFERENT_RESULT);
 	first = *results;
 	if (!r && first && first == node->s.differences)
 		r = compare_arguments(c, node);
@@ -485,19 +487,19 @@ static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 
 /* --- all --- */
 
-static int64_t time_of(const struct stage_node *node)
+static int64_t time_of_stage(const struct stage_node *node)
 {
 	return MAX(node->s.entry[0].command.begin_ns, node->s.entry[1].command.begin_ns);
 }
 
 /* Sorts by time: makers come before readers; the two commands that were asked about are
  * last. */
-static int by_time(struct stage_node *a, struct stage_node *b)
+static int compare_stages(struct stage_node *a, struct stage_node *b)
 {
 	if (!a->number || !b->number)
 		return !a->number - !b->number;
-	if (time_of(a) != time_of(b))
-		return time_of(a) < time_of(b) ? -1 : 1;
+	if (time_of_stage(a) != time_of_stage(b))
+		return time_of_stage(a) < time_of_stage(b) ? -1 : 1;
 	return a->number > b->number ? -1 : 1;
 }
 
@@ -519,7 +521,7 @@ int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
 		r = compare_stage(c, c->queue);
 	if (r)
 		return r;
-	HASH_SORT(c->stages, by_time);
+	HASH_SORT(c->stages, compare_stages);
 	last = &c->first;
 	for (struct stage_node *node = c->stages; node; node = node->hh.next) {
 		*last = &node->s;

@@ -105,7 +105,7 @@ struct ids {
 	size_t n, cap;
 };
 
-static int add_id(int64_t id, void *arg)
+static int append_id(int64_t id, void *arg)
 {
 	struct ids *ids = arg;
 
@@ -122,7 +122,7 @@ static int load_reads(struct downstream *d, struct file_reads *f, const char *pa
 	int r = shfs_facts_opens_of_file(d->graph->facts, f->file_id, append_read, &of);
 
 	if (!r)
-		r = shfs_graph_each_compiled(d->graph, path, add_id, &compiled);
+		r = shfs_graph_each_compiled(d->graph, path, append_id, &compiled);
 	of.compiled = true;
 	for (size_t i = 0; i < compiled.n && !r; i++)
 		r = shfs_facts_opens_of_file(d->graph->facts, compiled.list[i],
@@ -175,7 +175,7 @@ static size_t first_read(const struct file_reads *f, int64_t n)
 
 /* --- edges --- */
 
-static int add_reader(struct version_node *node, struct maker_node *m)
+static int add_version_reader(struct version_node *node, struct maker_node *m)
 {
 	struct shfs_graph_version *v = &node->v;
 
@@ -190,8 +190,8 @@ static int add_reader(struct version_node *node, struct maker_node *m)
 
 /* Adds a version that m made from from. m NULL: the same content under a new name, and
  * its maker is not in the graph. 1: it was added. */
-static int add_version(struct downstream *d, struct shfs_version *version,
-                       struct maker_node *m, struct version_node *from)
+static int add_derived_version(struct downstream *d, struct shfs_version *version,
+                               struct maker_node *m, struct version_node *from)
 {
 	struct version_node *node;
 
@@ -250,7 +250,7 @@ static int compare_made(const void *left, const void *right)
 	return (a->seq < b->seq) - (a->seq > b->seq);
 }
 
-static int make_room(void **list, size_t n, size_t size)
+static int grow_doubling_list(void **list, size_t n, size_t size)
 {
 	void *more;
 
@@ -268,12 +268,13 @@ static int add_made(const struct shfs_access *a, void *arg)
 	int r = 0;
 
 	if (a->op == SHFS_OP_UNLINK) {
-		r = make_room((void **)&m->gone, m->n_gone, sizeof(*m->gone));
+		r = grow_doubling_list((void **)&m->gone, m->n_gone, sizeof(*m->gone));
 		if (!r)
 			m->gone[m->n_gone++] = (struct gone){ a->file_id, end_ns };
 	} else if (a->made_n &&
 	           shfs_graph_job_of(m->jobs, a->access_id >> 32) == m->key.job) {
-		r = make_room((void **)&m->results, m->n_results, sizeof(*m->results));
+		r = grow_doubling_list((void **)&m->results, m->n_results,
+		                       sizeof(*m->results));
 		if (!r)
 			m->results[m->n_results++] =
 				(struct made){ (a->file2_id ?: a->file_id) << 32 |
@@ -306,8 +307,8 @@ static bool is_gone(const struct maker_node *m, int64_t file_id, int64_t end_ns)
 }
 
 /* Adds a result; a version that m only wrote again belongs to another maker. */
-static int add_result(struct downstream *d, struct maker_node *m,
-                      struct version_node *from, int64_t version_id)
+static int add_maker_result(struct downstream *d, struct maker_node *m,
+                            struct version_node *from, int64_t version_id)
 {
 	struct version_node *node = shfs_graph_find(d->graph, version_id);
 	_cleanup_version_ struct shfs_version version = { 0 };
@@ -325,7 +326,7 @@ static int add_result(struct downstream *d, struct maker_node *m,
 	r = shfs_graph_version(d->graph, version_id, &version);
 	if (r <= 0 || !shfs_graph_is_own(m, &version))
 		return MIN(r, 0);
-	return MIN(add_version(d, &version, m, from), 0);
+	return MIN(add_derived_version(d, &version, m, from), 0);
 }
 
 static int restored_from(struct downstream *d, int64_t version_id, int64_t *from)
@@ -337,8 +338,8 @@ static int restored_from(struct downstream *d, int64_t version_id, int64_t *from
 }
 
 /* Adds the results since m began to read, unless they were added before. */
-static int add_results(struct downstream *d, struct maker_node *m,
-                       struct version_node *from, enum by by)
+static int add_maker_results(struct downstream *d, struct maker_node *m,
+                             struct version_node *from, enum by by)
 {
 	int r = m->asked ? 0 : load_results(d, m);
 
@@ -347,15 +348,15 @@ static int add_results(struct downstream *d, struct maker_node *m,
 		int64_t id = m->results[m->reached[by]++].version_id, other;
 
 		r = by == BY_VERSION_CONTROL ? restored_from(d, id, &other) : 0;
-		r = r ? MIN(r, 0) : add_result(d, m, from, id);
+		r = r ? MIN(r, 0) : add_maker_result(d, m, from, id);
 	}
 	return r;
 }
 
 /* --- derivatives of a version --- */
 
-static int add_read(struct downstream *d, struct version_node *node,
-                    const struct read *read)
+static int add_version_read(struct downstream *d, struct version_node *node,
+                            const struct read *read)
 {
 	enum by by = d->graph->limits.all ? BY_ANOTHER : read->by;
 	struct maker_node *m;
@@ -364,7 +365,7 @@ static int add_read(struct downstream *d, struct version_node *node,
 	if (r <= 0)
 		return r;
 	if (!shfs_graph_is_own(m, &node->v.version))
-		r = add_reader(node, m);
+		r = add_version_reader(node, m);
 	else if (node->v.via)
 		r = 0; /* m made it from others, and reads it for more */
 	else
@@ -372,7 +373,7 @@ static int add_read(struct downstream *d, struct version_node *node,
 	if (r || read->begin_ns >= m->since_ns[by])
 		return r;
 	m->since_ns[by] = read->begin_ns;
-	return add_results(d, m, node, by);
+	return add_maker_results(d, m, node, by);
 }
 
 /* Adds the same content under a new name; the maker stays. */
@@ -385,8 +386,9 @@ static int add_carried(struct downstream *d, struct version_node *node,
 	node->v.passing = true;
 	if (shfs_graph_find(d->graph, version->version_id))
 		return 0;
-	r = add_version(d, version,
-	                maker ? container_of(maker, struct maker_node, m) : NULL, node);
+	r = add_derived_version(d, version,
+	                        maker ? container_of(maker, struct maker_node, m) : NULL,
+	                        node);
 	return MIN(r, 0);
 }
 
@@ -410,8 +412,8 @@ static int add_derived(struct downstream *d, struct version_node *node,
 	if (node->v.maker == &m->m)
 		node->v.passing |= !strcmp(version.source, "renamed");
 	else
-		r = add_reader(node, m);
-	return r < 0 ? r : add_result(d, m, node, version_id);
+		r = add_version_reader(node, m);
+	return r < 0 ? r : add_maker_result(d, m, node, version_id);
 }
 
 /* Adds the next version, if it was made by an append or by changing parts. */
@@ -440,9 +442,9 @@ struct others {
 	size_t n;
 };
 
-static int add_other(struct others *o, const struct shfs_version_fact *w)
+static int add_moved_version(struct others *o, const struct shfs_version_fact *w)
 {
-	int r = make_room((void **)&o->list, o->n, sizeof(*o->list));
+	int r = grow_doubling_list((void **)&o->list, o->n, sizeof(*o->list));
 
 	if (!r)
 		o->list[o->n++] = (struct other){ w->version_id, w->time_ns,
@@ -461,7 +463,7 @@ static int take_moved(int64_t version_id, void *arg)
 	if (r <= 0)
 		return r;
 	r = w.carried ? shfs_facts_version(facts, version_id + 1, &next) : 0;
-	return r < 0 || (r && next.carried) ? MIN(r, 0) : add_other(o, &w);
+	return r < 0 || (r && next.carried) ? MIN(r, 0) : add_moved_version(o, &w);
 }
 
 /* Takes a version that a restore or version control may have made. */
@@ -475,7 +477,7 @@ static int take_again(int64_t version_id, void *arg)
 	if (r <= 0 || version_id == o->of->version_id || w.time_ns < o->of->time_ns)
 		return MIN(r, 0);
 	r = shfs_graph_by(o->d->graph, w.process_id, &by);
-	return r || by == BY_ANOTHER ? r : add_other(o, &w);
+	return r || by == BY_ANOTHER ? r : add_moved_version(o, &w);
 }
 
 static int compare_other(const void *left, const void *right)
@@ -488,7 +490,7 @@ static int compare_other(const void *left, const void *right)
 }
 
 /* Adds versions to which it was renamed or linked. */
-static int add_moved(struct downstream *d, struct version_node *node)
+static int add_moved_versions(struct downstream *d, struct version_node *node)
 {
 	struct others o = { .d = d, .of = &node->v.version };
 	int r = shfs_facts_moved(d->graph->facts, node->version_id, take_moved, &o);
@@ -527,7 +529,7 @@ static int add_again(struct downstream *d, struct version_node *node)
 }
 
 /* Does the read have another maker or version than the one before it? */
-static bool is_another(const struct file_reads *f, size_t i)
+static bool is_distinct_read(const struct file_reads *f, size_t i)
 {
 	const struct read *a = i ? &f->list[i - 1] : NULL, *b = &f->list[i];
 
@@ -535,7 +537,7 @@ static bool is_another(const struct file_reads *f, size_t i)
 	       a->key.is_process != b->key.is_process;
 }
 
-static int expand(struct downstream *d, struct version_node *node)
+static int expand_version(struct downstream *d, struct version_node *node)
 {
 	const struct shfs_version *v = &node->v.version;
 	size_t max_depth = d->graph->limits.max_depth;
@@ -549,12 +551,12 @@ static int expand(struct downstream *d, struct version_node *node)
 	}
 	for (; !r && i < f->n && f->list[i].n == v->n; i++)
 		if (!shfs_graph_is_full(d->graph))
-			r = add_read(d, node, &f->list[i]);
+			r = add_version_read(d, node, &f->list[i]);
 		else
-			node->v.n_more += is_another(f, i);
+			node->v.n_more += is_distinct_read(f, i);
 	if (shfs_graph_is_full(d->graph))
 		return r;
-	return r ?: add_next(d, node) ?: add_moved(d, node) ?: add_again(d, node);
+	return r ?: add_next(d, node) ?: add_moved_versions(d, node) ?: add_again(d, node);
 }
 
 /* --- temporary names within a command --- */
@@ -569,7 +571,7 @@ static bool is_passing(const struct shfs_graph_version *v)
 }
 
 /* Removes versions from the lists that led only to other versions of the same maker. */
-static void prune(struct shfs_graph *g)
+static void drop_passing_versions(struct shfs_graph *g)
 {
 	struct shfs_graph_version **next = &g->first_version;
 
@@ -617,9 +619,9 @@ int shfs_downstream_new(struct shfs_index *index, const struct shfs_version *tar
 		graph->limits.max_versions += n;
 	for (struct shfs_graph_version *v = r ? NULL : graph->first_version; v && !r;
 	     v = v->next)
-		r = expand(&d, container_of(v, struct version_node, v));
+		r = expand_version(&d, container_of(v, struct version_node, v));
 	if (!r)
-		prune(graph);
+		drop_passing_versions(graph);
 	if (graph)
 		shfs_facts_release(graph->facts);
 	HASH_ITER (hh, d.files, f, next) {

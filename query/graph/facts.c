@@ -36,7 +36,7 @@ static int look_for_writer(const struct shfs_access *a, void *arg)
 	return r;
 }
 
-/* It was renamed or linked. */
+/* Notes when the version was renamed or linked: that is a use, too. */
 static int look_at_moved(int64_t version_id, void *arg)
 {
 	struct again *again = arg;
@@ -227,22 +227,17 @@ static enum by by_of(const char *exe)
 	               : BY_ANOTHER;
 }
 
-static bool is_build_tool(const char *exe)
-{
-	const char *name = basename(exe);
-
-	return shfs_program_is_build_tool(name, strlen(name));
-}
-
-static int add_program(struct shfs_graph *g, int64_t id, struct program **out)
+static int load_program(struct shfs_graph *g, int64_t id, struct program **out)
 {
 	struct program *p = calloc(1, sizeof(*p));
 	int r = p ? shfs_facts_exe(g->facts, id, &p->exe) : -ENOMEM;
 
 	if (r > 0) {
+		const char *name = basename(p->exe);
+
 		p->id = id;
 		p->by = by_of(p->exe);
-		p->builds = is_build_tool(p->exe);
+		p->builds = shfs_program_is_build_tool(name, strlen(name));
 		HASH_ADD(hh, g->programs, id, sizeof(id), p);
 		*out = p;
 		if (p->hh.tbl)
@@ -258,10 +253,11 @@ int shfs_graph_find_program(struct shfs_graph *g, int64_t program_id,
                             struct program **out)
 {
 	HASH_FIND(hh, g->programs, &program_id, sizeof(program_id), *out);
-	return *out ? 1 : add_program(g, program_id, out);
+	return *out ? 1 : load_program(g, program_id, out);
 }
 
-static int program_of(struct shfs_graph *g, int64_t process_id, struct program **out)
+static int program_of_process(struct shfs_graph *g, int64_t process_id,
+                              struct program **out)
 {
 	int64_t id;
 	int r = shfs_facts_program(g->facts, process_id, &id);
@@ -276,7 +272,7 @@ int shfs_graph_program(struct shfs_graph *g, int64_t process_id, struct program 
 	int r;
 
 	if (!process_id || process_id != g->last_process) {
-		r = process_id ? program_of(g, process_id, &p) : 0;
+		r = process_id ? program_of_process(g, process_id, &p) : 0;
 		if (r < 0)
 			return r;
 		g->last_process = process_id;
@@ -321,7 +317,7 @@ struct reads_of {
 	bool told;
 };
 
-static int add_read(const struct shfs_access *a, void *arg)
+static int add_graph_read(const struct shfs_access *a, void *arg)
 {
 	struct reads_of *of = arg;
 	struct graph_reads *reads = of->reads;
@@ -367,7 +363,7 @@ void shfs_graph_sort_reads(struct graph_read *list, size_t n)
 
 /* Keeps the first read of each version. slots: positions in the list, plus 1; there are 2
  * to the power of bits. */
-static void drop_repeated(struct graph_reads *reads, uint32_t *slots, unsigned bits)
+static void drop_repeated_reads(struct graph_reads *reads, uint32_t *slots, unsigned bits)
 {
 	struct graph_read *list = reads->list;
 	size_t n = 0, mask = ((size_t)1 << bits) - 1;
@@ -404,7 +400,7 @@ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key, enum by most,
 
 	out->n = 0;
 	of.jobs = jobs;
-	r = r ? r : shfs_graph_accesses(g, key, add_read, &of);
+	r = r ? r : shfs_graph_accesses(g, key, add_graph_read, &of);
 	if (r)
 		return r;
 	while ((size_t)1 << bits < 2 * out->n)
@@ -413,6 +409,6 @@ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key, enum by most,
 	if (!slots)
 		return -ENOMEM;
 	shfs_graph_sort_reads(out->list, out->n);
-	drop_repeated(out, slots, bits);
+	drop_repeated_reads(out, slots, bits);
 	return 0;
 }

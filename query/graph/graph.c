@@ -283,23 +283,12 @@ static int compare_first(const void *a, const void *b)
 	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
 }
 
-/* Does the index have versions of the program? */
-static int is_recorded(struct shfs_graph *g, struct program *program)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_str(g->index,
-	                           "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
-	                           program->exe, &rows);
-
-	return r ? r : shfs_rows_next(rows);
-}
-
 static int is_outside(struct shfs_graph *g, struct program *program)
 {
 	int r = 0;
 
 	if (!program->looked_for && *program->exe == '/') {
-		r = is_recorded(g, program);
+		r = shfs_file_is_recorded(g->index, program->exe);
 		program->outside = !r;
 	}
 	program->looked_for = true;

@@ -65,7 +65,7 @@ struct loading {
 	bool builds; /* one of them is a build tool */
 };
 
-static int add_process(const struct shfs_process_fact *fact, void *arg)
+static int add_job_process(const struct shfs_process_fact *fact, void *arg)
 {
 	struct loading *l = arg;
 	struct graph_jobs *jobs = l->jobs;
@@ -103,8 +103,8 @@ static int compare_processes(const void *a, const void *b)
 
 /* The last program of its parent that began before p; NULL: the parent is not in the
  * list. */
-static const struct job_process *parent_of(const struct graph_jobs *jobs,
-                                           const struct job_process *p)
+static const struct job_process *find_parent_program(const struct graph_jobs *jobs,
+                                                     const struct job_process *p)
 {
 	size_t low = 0, high = jobs->n; /* the first that is later */
 
@@ -123,14 +123,16 @@ static const struct job_process *parent_of(const struct graph_jobs *jobs,
 	               : NULL;
 }
 
-static struct job_process *find(const struct graph_jobs *jobs, int64_t process_id)
+static struct job_process *find_job_process(const struct graph_jobs *jobs,
+                                            int64_t process_id)
 {
 	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
 }
 
 static void find_job(const struct graph_jobs *jobs, struct job_process *p)
 {
-	const struct job_process *at = p, *parent, *first = find(jobs, p->task);
+	const struct job_process *at = p, *parent,
+				 *first = find_job_process(jobs, p->task);
 
 	if (first != p) { /* damaged or hostile records may name different parents */
 		p->job = first->job;
@@ -139,13 +141,13 @@ static void find_job(const struct graph_jobs *jobs, struct job_process *p)
 	}
 
 	/* or form a circle */
-	for (size_t i = 0; i < jobs->n && (parent = parent_of(jobs, at)); i++) {
+	for (size_t i = 0; i < jobs->n && (parent = find_parent_program(jobs, at)); i++) {
 		if (parent->builds) {
 			p->job = at->task;
 			p->tool = parent->task;
 			return;
 		}
-		at = find(jobs, parent->task);
+		at = find_job_process(jobs, parent->task);
 	}
 }
 
@@ -185,7 +187,8 @@ static struct job_process *job_at(struct joining *j, const struct shfs_access *a
 
 	if (process_id != j->process_id) {
 		j->process_id = process_id;
-		j->job = find(j->jobs, shfs_graph_job_of(j->jobs, process_id));
+		j->job =
+			find_job_process(j->jobs, shfs_graph_job_of(j->jobs, process_id));
 	}
 	return j->job;
 }
@@ -233,7 +236,7 @@ static struct job_process *joined(struct job_process *p)
 	return p;
 }
 
-static int join(const struct shfs_access *a, void *arg)
+static int join_job_by_access(const struct shfs_access *a, void *arg)
 {
 	struct joining *j = arg;
 	struct job_process *job = job_at(j, a);
@@ -255,7 +258,8 @@ static void list_programs(struct graph_jobs *jobs)
 {
 	for (size_t i = 0; i < jobs->n; i++) {
 		struct job_process *p = &jobs->list[i];
-		struct job_process *first = p->job ? joined(find(jobs, p->job)) : p;
+		struct job_process *first =
+			p->job ? joined(find_job_process(jobs, p->job)) : p;
 
 		if (first == p)
 			continue;
@@ -267,12 +271,13 @@ static void list_programs(struct graph_jobs *jobs)
 	}
 }
 
-static int join_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+static int join_jobs_of_command(struct shfs_graph *g, int64_t command_id,
+                                struct graph_jobs *jobs)
 {
 	struct joining j = { .jobs = jobs };
 	int r = shfs_facts_of_command(g->facts, command_id, note_maker, &j);
 
-	r = r ? r : shfs_facts_of_command(g->facts, command_id, join, &j);
+	r = r ? r : shfs_facts_of_command(g->facts, command_id, join_job_by_access, &j);
 	free(j.makers.slots);
 	list_programs(jobs);
 	return r;
@@ -290,17 +295,18 @@ static void find_tellers(struct graph_jobs *jobs)
 {
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct job_process *p = &jobs->list[i];
-		struct job_process *tool = find(jobs, p->tool);
+		struct job_process *tool = find_job_process(jobs, p->tool);
 
 		if (p->f.process_id == p->job && p->makes)
 			tool->made_ns = MIN(tool->made_ns, p->f.first_ns);
 	}
 	for (size_t i = 0; i < jobs->n; i++) {
-		struct job_process *p = &jobs->list[i], *job = find(jobs, p->job);
-		struct job_process *tool = find(jobs, p->tool);
+		struct job_process *p = &jobs->list[i],
+				   *job = find_job_process(jobs, p->job);
+		struct job_process *tool = find_job_process(jobs, p->tool);
 
 		if (p->builds)
-			add_teller(find(jobs, p->task), p);
+			add_teller(find_job_process(jobs, p->task), p);
 		else if (job && !job->makes && job->f.first_ns < tool->made_ns)
 			add_teller(tool, p);
 	}
@@ -311,7 +317,7 @@ static int sort_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs
 	int r;
 
 	qsort(jobs->list, jobs->n, sizeof(*jobs->list), compare_processes);
-	r = sort_out(jobs) ?: join_jobs(g, command_id, jobs);
+	r = sort_out(jobs) ?: join_jobs_of_command(g, command_id, jobs);
 	if (!r)
 		find_tellers(jobs);
 	return r;
@@ -320,7 +326,7 @@ static int sort_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs
 static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
 {
 	struct loading l = { .g = g, .jobs = calloc(1, sizeof(*l.jobs)) };
-	int r = l.jobs ? shfs_facts_processes(g->facts, command_id, add_process, &l)
+	int r = l.jobs ? shfs_facts_processes(g->facts, command_id, add_job_process, &l)
 	               : -ENOMEM;
 
 	if (!r && l.builds)
@@ -355,7 +361,7 @@ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs 
 
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 {
-	const struct job_process *p = find(jobs, process_id);
+	const struct job_process *p = find_job_process(jobs, process_id);
 
 	return p ? p->job : 0;
 }
@@ -395,7 +401,7 @@ struct telling {
 	void *arg;
 };
 
-static int tell(const struct shfs_access *a, void *arg)
+static int pass_access_on(const struct shfs_access *a, void *arg)
 {
 	struct telling *t = arg;
 	int r = is_note(t->g, a->file_id);
@@ -406,26 +412,28 @@ static int tell(const struct shfs_access *a, void *arg)
 int shfs_graph_job_accesses(struct shfs_graph *g, const struct graph_jobs *jobs,
                             int64_t job, shfs_access_fn fn, void *arg)
 {
-	const struct job_process *first = find(jobs, job);
-	const struct job_process *tool = first ? find(jobs, first->tool) : NULL;
+	const struct job_process *first = find_job_process(jobs, job);
+	const struct job_process *tool =
+		first ? find_job_process(jobs, first->tool) : NULL;
 	struct telling telling = { g, fn, arg };
 	int r = 0;
 
 	for (const struct job_process *p = first; p && !r; p = p->next)
 		r = shfs_facts_of_process(g->facts, p->f.process_id, fn, arg);
-	for (size_t i = 0; tool && i < jobs->n; i++, tool = find(jobs, tool->tool))
+	for (size_t i = 0; tool && i < jobs->n;
+	     i++, tool = find_job_process(jobs, tool->tool))
 		for (const struct job_process *p = tool->tellers; p && !r;
 		     p = p->next_teller)
 			if (p->job != job)
-				r = shfs_facts_of_process(g->facts, p->f.process_id, tell,
-				                          &telling);
+				r = shfs_facts_of_process(g->facts, p->f.process_id,
+				                          pass_access_on, &telling);
 	return r;
 }
 
-static bool is_below(const struct graph_jobs *jobs, const struct job_process *p,
-                     const struct job_process *tool)
+static bool is_below_tool(const struct graph_jobs *jobs, const struct job_process *p,
+                          const struct job_process *tool)
 {
-	for (size_t i = 0; p && i < jobs->n; i++, p = find(jobs, p->tool))
+	for (size_t i = 0; p && i < jobs->n; i++, p = find_job_process(jobs, p->tool))
 		if (p->tool == tool->f.process_id)
 			return true;
 	return false;
@@ -441,7 +449,7 @@ static int each_job(const struct graph_jobs *jobs, const struct job_process *too
 	for (size_t i = 0; i < jobs->n && !r; i++) {
 		const struct job_process *p = &jobs->list[i];
 
-		if (p->f.process_id == p->job && p->makes && is_below(jobs, p, tool))
+		if (p->f.process_id == p->job && p->makes && is_below_tool(jobs, p, tool))
 			r = fn(p->job, arg);
 	}
 	return r;
@@ -458,7 +466,7 @@ static bool is_teller(const struct job_process *tool, const struct job_process *
 
 bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id)
 {
-	const struct job_process *p = find(jobs, process_id);
+	const struct job_process *p = find_job_process(jobs, process_id);
 
 	return p && p->builds;
 }
@@ -472,11 +480,11 @@ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 
 	if (r || !jobs)
 		return r ? r : fn(0, arg);
-	p = find(jobs, a->access_id >> 32);
+	p = find_job_process(jobs, a->access_id >> 32);
 	r = !p || jobs->rest_makes ? fn(0, arg) : 0;
 	if (r || !p)
 		return r;
-	tool = find(jobs, p->builds ? p->task : p->tool);
+	tool = find_job_process(jobs, p->builds ? p->task : p->tool);
 	if (!is_teller(tool, p))
 		return p->job ? fn(p->job, arg) : 0;
 	r = is_note(g, a->file_id);
@@ -485,7 +493,7 @@ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
 {
-	const struct job_process *p = find(jobs, job);
+	const struct job_process *p = find_job_process(jobs, job);
 	const struct job_process *end = jobs->list + jobs->n;
 
 	/* skip what the tool forked, before that executed anything */

@@ -35,8 +35,8 @@ static const char *lack(const struct shfs_graph_version *v)
 }
 
 /* Adds the name in the room that the words after it leave, and at least most of it. */
-static size_t add_name(struct shfs_tree *t, const struct shfs_graph_version *v,
-                       size_t words)
+static size_t add_branch_name(struct shfs_tree *t, const struct shfs_graph_version *v,
+                              size_t words)
 {
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 	size_t most = MAX(room(t), words + NAME_MIN) - words, width;
@@ -60,7 +60,7 @@ void shfs_tree_line(struct shfs_tree *t, const struct shfs_graph_version *v,
 
 	if (v->maker)
 		words += ARROW_WIDTH + (above ? ID_WIDTH + strlen(SEE_ABOVE) : HEAD_MIN);
-	used = add_name(t, v, words) + strlen(lack(v)) + ARROW_WIDTH;
+	used = add_branch_name(t, v, words) + strlen(lack(v)) + ARROW_WIDTH;
 	shfs_show_dim(&t->out, t->style, note);
 	shfs_show_dim(&t->out, t->style, lack(v));
 	if (v->maker && !t->error) {
@@ -87,7 +87,7 @@ void shfs_tree_command(struct shfs_tree *t, const struct shfs_graph_maker *maker
 	shfs_buf_char(&t->out, '\n');
 }
 
-static void begin_line(struct shfs_tree *t, bool last)
+static void begin_branch_line(struct shfs_tree *t, bool last)
 {
 	shfs_buf_add(&t->out, t->prefix.data, t->prefix.len);
 	shfs_buf_str(&t->out, last ? "└─ " : "├─ ");
@@ -97,7 +97,7 @@ size_t shfs_tree_begin(struct shfs_tree *t, bool last)
 {
 	size_t len = t->prefix.len;
 
-	begin_line(t, last);
+	begin_branch_line(t, last);
 	shfs_buf_str(&t->prefix, last ? "   " : "│  ");
 	t->level++;
 	return len;
@@ -111,7 +111,7 @@ void shfs_tree_end(struct shfs_tree *t, size_t begun)
 
 void shfs_tree_words(struct shfs_tree *t, const char *words, bool last)
 {
-	begin_line(t, last);
+	begin_branch_line(t, last);
 	shfs_show_dim(&t->out, t->style, words);
 	shfs_buf_char(&t->out, '\n');
 }
@@ -122,7 +122,7 @@ void shfs_tree_count(struct shfs_tree *t, const char *what, size_t n, bool last)
 
 	if (!n)
 		return;
-	shfs_buf_printf(&words, "%zu %s%s", n, what, n == 1 ? "" : "s");
+	shfs_buf_printf(&words, "%zu %s%s", n, what, shfs_plural(n));
 	if (words.failed)
 		t->error = -ENOMEM;
 	else
@@ -136,7 +136,7 @@ bool shfs_tree_is_deep(const struct shfs_tree *t)
 
 void shfs_tree_continue(struct shfs_tree *t, const struct shfs_graph_version *v)
 {
-	begin_line(t, true);
+	begin_branch_line(t, true);
 	shfs_buf_printf(&t->out, "%s… %s", t->style->dim, t->question);
 	shfs_show_version(&t->out, v->version.path, v->version.n);
 	shfs_buf_printf(&t->out, "%s\n", t->style->off);
@@ -145,7 +145,7 @@ void shfs_tree_continue(struct shfs_tree *t, const struct shfs_graph_version *v)
 void shfs_tree_sum(struct shfs_tree *t, size_t commands, size_t n, const char *what)
 {
 	shfs_buf_printf(&t->out, "\n%s%zu command%s, %zu %s%s%s\n", t->style->dim,
-	                commands, commands == 1 ? "" : "s", n, what, n == 1 ? "" : "s",
+	                commands, shfs_plural(commands), n, what, shfs_plural(n),
 	                t->style->off);
 }
 

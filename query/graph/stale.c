@@ -112,8 +112,8 @@ static void classify(struct program *program)
 }
 
 /* Did a person work in it? An interpreter without a script or input counts, too. */
-static bool is_interactive(const struct program *program, const char *argv, size_t len,
-                           const struct shfs_command_row *c)
+static bool is_interactive_program(const struct program *program, const char *argv,
+                                   size_t len, const struct shfs_command_row *c)
 {
 	bool alone = strnlen(argv, len) + 1 >= len;
 
@@ -176,8 +176,8 @@ int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
 	               : is_of_shell(index, process_id);
 }
 
-static int judge(struct shfs_stale *s, int64_t process_id,
-                 const struct shfs_command_row *command)
+static int judge_process(struct shfs_stale *s, int64_t process_id,
+                         const struct shfs_command_row *command)
 {
 	_cleanup_buf_ struct shfs_buf argv = { 0 };
 	struct program *program;
@@ -194,14 +194,15 @@ static int judge(struct shfs_stale *s, int64_t process_id,
 	if (!program->interactive && !program->interpreter)
 		return 1;
 	r = shfs_facts_argv(s->graph->facts, process_id, &argv);
-	return r > 0 ? !is_interactive(program, argv.data, argv.len, command) : r;
+	return r > 0 ? !is_interactive_program(program, argv.data, argv.len, command) : r;
 }
 
 /* Keeps the last answer: many files in a row are of one process. */
 static int is_computed(struct shfs_stale *s, int64_t process_id,
                        const struct shfs_command_row *command)
 {
-	int r = process_id == s->judged ? s->computes : judge(s, process_id, command);
+	int r = process_id == s->judged ? s->computes
+	                                : judge_process(s, process_id, command);
 
 	if (r >= 0) {
 		s->judged = process_id;
@@ -286,8 +287,8 @@ static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 }
 
 /* 1 and *w; 0: no command made it (but maybe a process did), or not all of it. */
-static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
-                     bool touched, struct writer *w)
+static int find_version_writer(struct shfs_stale *s, const struct shfs_version_fact *v,
+                               bool touched, struct writer *w)
 {
 	struct shfs_access a;
 	int r = is_made_anew(s, v);
@@ -324,7 +325,7 @@ static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
 
 		r = shfs_graph_by(s->graph, v->process_id, &own);
 		if (!r && own == BY_ANOTHER) /* only its latest writer is one */
-			return writer_of(s, v, false, w);
+			return find_version_writer(s, v, false, w);
 		r = r ? r : shfs_graph_restored_from(s->graph, &at, &id);
 		if (r > 0)
 			r = shfs_facts_version(s->graph->facts, id, &older);
@@ -334,7 +335,7 @@ static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
 		    (older.time_ns == v->time_ns && older.version_id >= v->version_id))
 			return MIN(r, 0);
 		*v = older;
-		r = writer_of(s, v, true, w);
+		r = find_version_writer(s, v, true, w);
 		if (r < 0)
 			return r;
 	}
@@ -402,7 +403,7 @@ static int find_run(struct shfs_stale *s, struct file_node *f,
 	struct shfs_version_fact made = *latest;
 	struct writer w;
 	struct run_node *run;
-	int r = writer_of(s, latest, touched, &w);
+	int r = find_version_writer(s, latest, touched, &w);
 
 	if (r >= 0)
 		r = look_behind(s, &made, &w);
@@ -473,7 +474,7 @@ static int make_block(struct shfs_stale *s, size_t at)
 }
 
 /* 1, or 0 if the file has no version. */
-static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **out)
+static int get_file_node(struct shfs_stale *s, int64_t file_id, struct file_node **out)
 {
 	size_t at = (uint32_t)file_id / BLOCK_FILES;
 	struct file_node *f;
@@ -490,14 +491,9 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 
 /* --- inputs --- */
 
-static bool is_same_content(const struct shfs_version_fact *a, const struct file_node *b)
-{
-	return (a->content.flags & SHFS_CONTENT_NAMED) && b->named &&
-	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
-}
-
 /* Does the process belong to the run? Job 0 includes everything that the command read. */
-static bool is_own(const struct run_node *run, int64_t command_id, int64_t process_id)
+static bool is_process_of_run(const struct run_node *run, int64_t command_id,
+                              int64_t process_id)
 {
 	return command_id == run->key.id &&
 	       (!run->key.job ||
@@ -512,9 +508,10 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 	struct shfs_version_fact seen;
 	int r = shfs_facts_version(s->graph->facts, version_id, &seen);
 
-	if (r <= 0 || is_own(run, seen.command_id, seen.process_id))
+	if (r <= 0 || is_process_of_run(run, seen.command_id, seen.process_id))
 		return MIN(r, 0);
-	*same = is_same_content(&seen, f);
+	*same = (seen.content.flags & SHFS_CONTENT_NAMED) && f->named &&
+	        !memcmp(&seen.content.object, &f->object, sizeof(f->object));
 	return 1;
 }
 
@@ -528,7 +525,7 @@ struct readers {
 	size_t n_ids, cap;
 };
 
-static int add_reader(const struct shfs_access *a, void *arg)
+static int note_version_reader(const struct shfs_access *a, void *arg)
 {
 	struct readers *readers = arg;
 
@@ -593,7 +590,8 @@ static int load_told(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 	f->told = calloc(1, sizeof(*f->told));
 	if (!f->told)
 		return -ENOMEM;
-	r = shfs_facts_opens_of_file(s->graph->facts, file_id, add_reader, &readers);
+	r = shfs_facts_opens_of_file(s->graph->facts, file_id, note_version_reader,
+	                             &readers);
 	for (size_t i = 0; i < readers.n_ids && !r; i++)
 		r = add_told(s, f->told, readers.access_ids[i]);
 	free(readers.access_ids);
@@ -616,14 +614,14 @@ static int is_decided(struct shfs_stale *s, const struct run_node *run, int64_t 
 	                                 sizeof(*f->told->list), compare_commands);
 }
 
-static int add_input(struct shfs_stale *s, struct run_node *run,
-                     const struct graph_read *read);
+static int add_run_input(struct shfs_stale *s, struct run_node *run,
+                         const struct graph_read *read);
 
 /* Adds the origin of a link that the run itself made and read. Damaged or hostile links
  * may form a circle: the search ends at a version that it met before (Brent's
  * algorithm). */
-static int add_origin(struct shfs_stale *s, struct run_node *run,
-                      const struct graph_read *read)
+static int add_link_origin(struct shfs_stale *s, struct run_node *run,
+                           const struct graph_read *read)
 {
 	struct shfs_version_fact v;
 	struct graph_read origin = *read;
@@ -632,7 +630,7 @@ static int add_origin(struct shfs_stale *s, struct run_node *run,
 
 	for (size_t n = 1;
 	     (r = shfs_facts_version(s->graph->facts, origin.version_id, &v)) > 0 &&
-	     is_own(run, v.command_id, v.process_id);
+	     is_process_of_run(run, v.command_id, v.process_id);
 	     n++) {
 		if (!v.origin_version_id || v.origin_version_id == met)
 			return 0;
@@ -640,43 +638,43 @@ static int add_origin(struct shfs_stale *s, struct run_node *run,
 			met = origin.version_id;
 		origin.version_id = v.origin_version_id;
 	}
-	return r > 0 ? add_input(s, run, &origin) : r;
+	return r > 0 ? add_run_input(s, run, &origin) : r;
 }
 
 /* Bookkeeping of a program is no input, except a compiled module of Python: adds its
  * source. */
-static int add_source(struct shfs_stale *s, struct run_node *run,
-                      const struct graph_read *read, const struct file_node *f)
+static int add_python_source(struct shfs_stale *s, struct run_node *run,
+                             const struct graph_read *read, const struct file_node *f)
 {
 	struct graph_read source = *read;
 	int r = shfs_graph_compiled_from(s->graph, read->version_id >> 32, f->f.path,
 	                                 read->begin_ns, &source.version_id);
 
-	return r > 0 ? add_input(s, run, &source) : r;
+	return r > 0 ? add_run_input(s, run, &source) : r;
 }
 
 /* Adds an input. What the run made itself is none, even if it wrote the same bytes again;
  * and a result that it had read before was edited in place. The list has room for one
  * more. */
-static int add_input(struct shfs_stale *s, struct run_node *run,
-                     const struct graph_read *read)
+static int add_run_input(struct shfs_stale *s, struct run_node *run,
+                         const struct graph_read *read)
 {
 	uint32_t n = (uint32_t)read->version_id;
 	struct file_node *f;
 	bool same = true, own;
-	int r = get_file(s, read->version_id >> 32, &f);
+	int r = get_file_node(s, read->version_id >> 32, &f);
 
 	if (r > 0 && f->bookkeeping)
-		return add_source(s, run, read, f);
+		return add_python_source(s, run, read, f);
 	if (r <= 0)
 		return r;
-	own = is_own(run, f->command_id, f->process_id);
+	own = is_process_of_run(run, f->command_id, f->process_id);
 	if (f->f.n != n)
 		r = look_at_older(s, run, f, read->version_id, &same);
 	else if (own)
 		r = 0;
 	if (r <= 0)
-		return r ? r : add_origin(s, run, read);
+		return r ? r : add_link_origin(s, run, read);
 	if (f->f.run == &run->r) {
 		if (f->f.n == n && read->begin_ns >= f->made_ns)
 			return 0;
@@ -710,7 +708,7 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 		r = -ENOMEM;
 	for (size_t i = 0; i < reads->n && !r; i++)
 		if (reads->list[i].begin_ns <= until_ns)
-			r = add_input(s, run, &reads->list[i]);
+			r = add_run_input(s, run, &reads->list[i]);
 	return r;
 }
 
@@ -721,7 +719,7 @@ static struct run_node *run_of(const struct shfs_stale_file *f)
 	return f->run ? container_of(f->run, struct run_node, r) : NULL;
 }
 
-static void finish(struct shfs_stale *s, struct run_node *run)
+static void decide_staleness(struct shfs_stale *s, struct run_node *run)
 {
 	for (size_t i = 0; i < run->r.n_inputs && run->n_files; i++) {
 		const struct shfs_stale_input *input = &run->r.inputs[i];
@@ -736,7 +734,7 @@ static void finish(struct shfs_stale *s, struct run_node *run)
 }
 
 /* Puts a run after all runs that made its inputs; runs in a circle come in any order. */
-static int visit(struct shfs_stale *s, struct run_node *top)
+static int order_run(struct shfs_stale *s, struct run_node *top)
 {
 	int r = 0;
 
@@ -758,7 +756,7 @@ static int visit(struct shfs_stale *s, struct run_node *top)
 			next->below = top;
 			top = next;
 		} else {
-			finish(s, top);
+			decide_staleness(s, top);
 			top = top->below;
 		}
 	}
@@ -795,7 +793,7 @@ static void add_needed(struct shfs_stale *s)
 }
 
 /* Joins the stale jobs of a command: it is run only once. */
-static int join_jobs(struct shfs_stale *s)
+static int join_stale_jobs(struct shfs_stale *s)
 {
 	struct shfs_id_table last = { 0 }; /* the last job of each command */
 	int r = 0;
@@ -820,10 +818,10 @@ static int join_jobs(struct shfs_stale *s)
 
 /* --- the files in question --- */
 
-static int add_result(struct shfs_stale *s, int64_t file_id)
+static int add_stale_result(struct shfs_stale *s, int64_t file_id)
 {
 	struct file_node *f;
-	int r = get_file(s, file_id, &f);
+	int r = get_file_node(s, file_id, &f);
 
 	if (r <= 0 || !f->f.present || f->directory || !f->f.run || f->asked ||
 	    f->bookkeeping)
@@ -834,13 +832,13 @@ static int add_result(struct shfs_stale *s, int64_t file_id)
 	return 0;
 }
 
-static int take_file(int64_t file_id, void *arg)
+static int take_file_below(int64_t file_id, void *arg)
 {
-	return add_result(arg, file_id);
+	return add_stale_result(arg, file_id);
 }
 
 /* Drops runs without inputs: only now it is known which files were edited in place. */
-static void drop_others(struct shfs_stale_run *run)
+static void drop_other_results(struct shfs_stale_run *run)
 {
 	if (!run->n_inputs && !run->failed)
 		run->results = NULL;
@@ -851,16 +849,16 @@ static void drop_others(struct shfs_stale_run *run)
 			f = &(*f)->next_result;
 }
 
-static int look(struct shfs_stale *s, char *const *paths, size_t n)
+static int find_stale_runs(struct shfs_stale *s, char *const *paths, size_t n)
 {
 	struct run_node *run, *next;
 	int r = 0;
 
 	for (size_t i = 0; i < n && !r; i++)
-		r = shfs_facts_below(s->graph->facts, paths[i], take_file, s);
+		r = shfs_facts_below(s->graph->facts, paths[i], take_file_below, s);
 	HASH_ITER (hh, s->runs, run, next)
 		if (!r && run->state == RUN_NEW && run->r.results)
-			r = visit(s, run);
+			r = order_run(s, run);
 	return r;
 }
 
@@ -879,12 +877,12 @@ int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
 		return r;
 	r = shfs_facts_hold(s->graph->facts);
 	if (!r)
-		r = look(s, paths, n);
+		r = find_stale_runs(s, paths, n);
 	shfs_facts_release(s->graph->facts);
 	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
-		drop_others(one);
+		drop_other_results(one);
 	add_needed(s);
-	r = r ? r : join_jobs(s);
+	r = r ? r : join_stale_jobs(s);
 	if (!r)
 		*out = TAKE_PTR(s);
 	return r;

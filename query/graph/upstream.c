@@ -81,7 +81,8 @@ int shfs_upstream_attribute(struct shfs_graph *graph, struct shfs_version *versi
 	return 0;
 }
 
-static int load_version(struct upstream *up, int64_t version_id, struct shfs_version *out)
+static int load_attributed_version(struct upstream *up, int64_t version_id,
+                                   struct shfs_version *out)
 {
 	int r = shfs_graph_version(up->graph, version_id, out);
 
@@ -90,7 +91,7 @@ static int load_version(struct upstream *up, int64_t version_id, struct shfs_ver
 
 /* --- makers whose inputs must be looked up --- */
 
-static void enqueue(struct upstream *up, struct maker_node *m)
+static void enqueue_maker(struct upstream *up, struct maker_node *m)
 {
 	if (m->queued)
 		return;
@@ -149,7 +150,7 @@ static int require(struct upstream *up, struct version_node *node, size_t depth)
 		return r;
 	if (node->made_ns > m->m.until_ns ||
 	    (up->graph->limits.max_depth && depth < m->m.depth))
-		enqueue(up, m);
+		enqueue_maker(up, m);
 	if (node->made_ns > m->m.until_ns) {
 		m->m.until_ns = node->made_ns;
 		m->m.into = &node->v;
@@ -168,13 +169,13 @@ static int attach_maker(struct upstream *up, struct version_node *node)
 	if (r <= 0)
 		return r;
 	shfs_graph_attach(node, m);
-	enqueue(up, m);
+	enqueue_maker(up, m);
 	return 0;
 }
 
 /* Takes ownership of version's contents. */
-static int add_version(struct upstream *up, struct shfs_version *version, size_t depth,
-                       struct version_node **out)
+static int add_upstream_version(struct upstream *up, struct shfs_version *version,
+                                size_t depth, struct version_node **out)
 {
 	struct version_node *node = shfs_graph_add(up->graph, version);
 	int r = node ? attach_maker(up, node) : -ENOMEM;
@@ -195,13 +196,15 @@ static void note_found(struct upstream *up, const struct version_node *node)
 	up->found |= until && shfs_path_is_below(node->v.version.path, until);
 }
 
-static int add_past(struct upstream *up, struct maker_node *m,
-                    struct shfs_graph_version *into, const struct shfs_version *v);
+static int add_past_version(struct upstream *up, struct maker_node *m,
+                            struct shfs_graph_version *into,
+                            const struct shfs_version *v);
 
 /* Adds an input of into, which m made; if m made the input itself, the versions that it
  * was made from. at_ns: when m read it, or INT64_MIN. */
-static int add_input(struct upstream *up, struct maker_node *m,
-                     struct shfs_graph_version *into, int64_t version_id, int64_t at_ns)
+static int add_maker_input(struct upstream *up, struct maker_node *m,
+                           struct shfs_graph_version *into, int64_t version_id,
+                           int64_t at_ns)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
 	struct version_node *node;
@@ -220,21 +223,23 @@ static int add_input(struct upstream *up, struct maker_node *m,
 		m->m.n_more++;
 		return 0;
 	} else {
-		r = load_version(up, version_id, &version);
+		r = load_attributed_version(up, version_id, &version);
 		if (r <= 0)
 			return r;
 		if (shfs_graph_is_own(m, &version))
-			return add_past(up, m, into, &version);
+			return add_past_version(up, m, into, &version);
 		r = shfs_graph_compiled_from(up->graph, version.file_id, version.path,
 		                             at_ns, &version_id);
 		if (r)
-			return r < 0 ? r : add_input(up, m, into, version_id, INT64_MIN);
+			return r < 0 ? r
+			             : add_maker_input(up, m, into, version_id,
+			                               INT64_MIN);
 		if (!up->graph->limits.all &&
 		    shfs_path_is_version_control(version.path)) {
 			m->m.n_left_out++;
 			return 0;
 		}
-		r = add_version(up, &version, depth, &node);
+		r = add_upstream_version(up, &version, depth, &node);
 		if (!r) {
 			node->v.via = into;
 			note_found(up, node);
@@ -264,8 +269,8 @@ static int add_first_reads(struct upstream *up, struct maker_node *m, enum by mo
 	m->by_time = false;
 	for (size_t i = 0; i < reads->n && !r; i++)
 		r = reads->list[i].begin_ns <= until_ns
-		            ? add_input(up, m, m->m.into, reads->list[i].version_id,
-		                        reads->list[i].begin_ns)
+		            ? add_maker_input(up, m, m->m.into, reads->list[i].version_id,
+		                              reads->list[i].begin_ns)
 		            : keep_later(m, &reads->list[i]);
 	return r;
 }
@@ -292,8 +297,8 @@ static int add_later_reads(struct upstream *up, struct maker_node *m)
 		reads->n--;
 	shfs_graph_sort_reads(reads->list + reads->n, n - reads->n);
 	for (size_t i = reads->n; i < n && !r; i++)
-		r = add_input(up, m, m->m.into, reads->list[i].version_id,
-		              reads->list[i].begin_ns);
+		r = add_maker_input(up, m, m->m.into, reads->list[i].version_id,
+		                    reads->list[i].begin_ns);
 	return r;
 }
 
@@ -313,8 +318,8 @@ static int note_walked(struct upstream *up, int64_t version_id, struct maker_nod
 
 /* Adds the last version before v that went into it and is not m's own: an input of
  * into. */
-static int add_past(struct upstream *up, struct maker_node *m,
-                    struct shfs_graph_version *into, const struct shfs_version *v)
+static int add_past_version(struct upstream *up, struct maker_node *m,
+                            struct shfs_graph_version *into, const struct shfs_version *v)
 {
 	_cleanup_version_ struct shfs_version own = { 0 };
 	int64_t id;
@@ -328,11 +333,11 @@ static int add_past(struct upstream *up, struct maker_node *m,
 		r = note_walked(up, id, m);
 		if (r)
 			return r;
-		r = load_version(up, id, &past);
+		r = load_attributed_version(up, id, &past);
 		if (r <= 0 || shfs_graph_is_unfinished(m, &past))
 			return MIN(r, 0);
 		if (!shfs_graph_is_own(m, &past))
-			return add_input(up, m, into, id, INT64_MIN);
+			return add_maker_input(up, m, into, id, INT64_MIN);
 		shfs_version_clear(&own);
 		own = past;
 		past.path = NULL;
@@ -349,7 +354,7 @@ static int add_restored(struct upstream *up, struct maker_node *m,
 	int r = shfs_graph_restored_from(up->graph, &into->v.version, &id);
 
 	if (r > 0)
-		r = add_input(up, m, &into->v, id, INT64_MIN) ?: 1;
+		r = add_maker_input(up, m, &into->v, id, INT64_MIN) ?: 1;
 	return r;
 }
 
@@ -367,7 +372,7 @@ static int add_origins(struct upstream *up, struct maker_node *m)
 		r = add_restored(up, m, node);
 		m->not_restored |= !r;
 		if (!r)
-			r = add_past(up, m, v, &v->version);
+			r = add_past_version(up, m, v, &v->version);
 	}
 	m->last_made = m->m.made;
 	m->m.n_left_out = left_out;
@@ -389,7 +394,7 @@ static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
 	return add_first_reads(up, m, most);
 }
 
-static int expand(struct upstream *up, struct maker_node *m)
+static int expand_maker(struct upstream *up, struct maker_node *m)
 {
 	const struct shfs_graph_limits *limits = &up->graph->limits;
 	bool anew = !m->asked || (limits->max_depth && m->m.depth < m->asked_depth);
@@ -421,11 +426,12 @@ static int find_all(struct shfs_graph *graph, struct shfs_version *target,
 	up.queue_end = &up.queue;
 	*node = shfs_graph_find(graph, target->version_id);
 	if (!r)
-		r = *node ? require(&up, *node, 0) : add_version(&up, target, 0, node);
+		r = *node ? require(&up, *node, 0)
+		          : add_upstream_version(&up, target, 0, node);
 	/* This ends: until_ns only rises and depth only falls, over finitely many
 	 * versions. */
 	while (!r && !up.found && (m = dequeue(&up)))
-		r = expand(&up, m);
+		r = expand_maker(&up, m);
 	free(up.walked.slots);
 	return r;
 }

@@ -61,9 +61,9 @@ static int show_id(struct shfs_index *index, const struct shfs_style *style,
 }
 
 /* Shows the first lines of a command's text, each cut to the columns. */
-static void show_text(const struct shfs_style *style,
-                      const struct shfs_command_row *command, size_t max_lines,
-                      size_t columns, struct shfs_buf *out)
+static void show_command_text(const struct shfs_style *style,
+                              const struct shfs_command_row *command, size_t max_lines,
+                              size_t columns, struct shfs_buf *out)
 {
 	const char *line = command->text, *end = line + command->text_len;
 
@@ -126,7 +126,7 @@ static int show_what(struct shfs_index *index, const struct shfs_style *style,
 	} else if (e->job && !e->command.hidden && !r) {
 		r = show_job(index, style, e, columns - INDENT, out);
 	} else {
-		show_text(style, &e->command, max_lines, columns, out);
+		show_command_text(style, &e->command, max_lines, columns, out);
 	}
 	return r;
 }
@@ -245,8 +245,8 @@ static bool flow_item(struct flow *f, const char *text, size_t more)
 	return true;
 }
 
-static void show_label(const struct shfs_style *style, const char *label,
-                       struct shfs_buf *out)
+static void show_entry_label(const struct shfs_style *style, const char *label,
+                             struct shfs_buf *out)
 {
 	shfs_buf_printf(out, "%*s%s%-*s%s", INDENT, "", style->dim, LABEL, label,
 	                style->off);
@@ -258,26 +258,21 @@ struct item {
 	size_t with;
 };
 
-static void item_words(const struct item *item, struct shfs_buf *out)
-{
-	shfs_use_show(out, item->use);
-	if (item->with)
-		shfs_buf_printf(out, " (with %zu file%s)", item->with,
-		                item->with == 1 ? "" : "s");
-}
-
-static void show_items(const struct shfs_entry_view *view, const struct item *items,
-                       size_t n, struct shfs_buf *out)
+static void show_use_items(const struct shfs_entry_view *view, const struct item *items,
+                           size_t n, struct shfs_buf *out)
 {
 	struct flow flow = { .out = out, .columns = view->columns, .lines = 1 };
 	size_t i;
 
-	show_label(view->style, shfs_use_word(items[0].use->kind), out);
+	show_entry_label(view->style, shfs_use_word(items[0].use->kind), out);
 	for (i = 0; i < n; i++) {
 		_cleanup_buf_ struct shfs_buf words = { 0 };
 		size_t left = n - i - 1;
 
-		item_words(&items[i], &words);
+		shfs_use_show(&words, items[i].use);
+		if (items[i].with)
+			shfs_buf_printf(&words, " (with %zu file%s)", items[i].with,
+			                shfs_plural(items[i].with));
 		out->failed |= words.failed;
 		if (words.failed || !flow_item(&flow, words.data,
 		                               left ? snprintf(NULL, 0, MORE, left) : 0))
@@ -357,7 +352,7 @@ static int show_kind(const struct shfs_entry_view *view, const struct shfs_use *
 		    !removed_with(items, dirs, &uses[i]) && !(dirs && uses[i].directory))
 			items[found++].use = &uses[i];
 	if (found)
-		show_items(view, items, found, out);
+		show_use_items(view, items, found, out);
 	return 0;
 }
 
@@ -398,9 +393,9 @@ static void show_bookkeeping(const struct shfs_entry_view *view,
 		path = strndup(use->path, use->bookkeeping);
 		if (path)
 			shfs_show_path(&words, path);
-		shfs_buf_printf(&words, " (%zu file%s)", files, files == 1 ? "" : "s");
+		shfs_buf_printf(&words, " (%zu file%s)", files, shfs_plural(files));
 		if (!flow.lines++)
-			show_label(view->style, "also", out);
+			show_entry_label(view->style, "also", out);
 		out->failed |= !path || words.failed;
 		if (!flow_item(&flow, words.data ? words.data : "", 3)) {
 			shfs_buf_str(out, "  …");
@@ -411,8 +406,8 @@ static void show_bookkeeping(const struct shfs_entry_view *view,
 		shfs_buf_char(out, '\n');
 }
 
-static int show_uses(const struct shfs_entry_view *view, const struct shfs_uses *uses,
-                     struct shfs_buf *out)
+static int show_uses_by_kind(const struct shfs_entry_view *view,
+                             const struct shfs_uses *uses, struct shfs_buf *out)
 {
 	_cleanup_buf_ struct shfs_buf notes = { 0 };
 	char indent[INDENT + 1];
@@ -429,7 +424,7 @@ static int show_uses(const struct shfs_entry_view *view, const struct shfs_uses 
 	if (!uses->n && uses->n_temporary)
 		shfs_buf_printf(&notes, "%s%zu temporary file%s, made and gone again\n",
 		                indent, uses->n_temporary,
-		                uses->n_temporary == 1 ? "" : "s");
+		                shfs_plural(uses->n_temporary));
 	shfs_uses_show_cuts(&notes, uses, view->all, indent);
 	if (uses->left_out)
 		shfs_buf_printf(&notes, "%sand %lld more uses of files\n", indent,
@@ -447,7 +442,7 @@ int shfs_entry_show(struct shfs_index *index, const struct shfs_entry_view *view
 	shfs_buf_char(out, '\n');
 	show_circumstances(view, e, out);
 	if (!r)
-		r = show_uses(view, &e->uses, out);
+		r = show_uses_by_kind(view, &e->uses, out);
 	return out->failed ? -ENOMEM : r;
 }
 
@@ -479,7 +474,7 @@ static void json_use(struct shfs_json *json, const struct shfs_use *use)
 	shfs_json_object_end(json);
 }
 
-static void json_command(struct shfs_json *json, const struct shfs_command_row *c)
+static void json_command_members(struct shfs_json *json, const struct shfs_command_row *c)
 {
 	shfs_json_str(json, "id", c->id);
 	shfs_json_str(json, "session", c->session);
@@ -520,7 +515,7 @@ void shfs_entry_json_head(struct shfs_json *json, const struct shfs_entry *e)
 	if (e->is_process)
 		json_process(json, &e->process);
 	else
-		json_command(json, &e->command);
+		json_command_members(json, &e->command);
 }
 
 void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)

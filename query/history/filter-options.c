@@ -111,7 +111,8 @@ static int add_regex(struct shfs_filter *f, const struct shfs_option *opt,
 	return SHFS_EXIT_USAGE;
 }
 
-static int add(struct shfs_filter *f, const struct shfs_option *opt, const char *value)
+static int add_option_condition(struct shfs_filter *f, const struct shfs_option *opt,
+                                const char *value)
 {
 	int64_t ns;
 	int r;
@@ -148,7 +149,7 @@ static int add(struct shfs_filter *f, const struct shfs_option *opt, const char 
 int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
                        const char *value)
 {
-	int r = add(f, opt, value);
+	int r = add_option_condition(f, opt, value);
 
 	if (r >= 0)
 		return r;
@@ -159,8 +160,8 @@ int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
 /* --- the bytes of a file --- */
 
 /* Reads the file: 1; 0: there is no such file. */
-static int take_file(struct shfs_store *store, uint64_t max_bytes, const char *path,
-                     struct shfs_content *out)
+static int read_file_content(struct shfs_store *store, uint64_t max_bytes,
+                             const char *path, struct shfs_content *out)
 {
 	_cleanup_buf_ struct shfs_buf bytes = { 0 };
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -197,7 +198,7 @@ int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
 	*out = (struct shfs_content){ 0 };
 	if (!config)
 		return code;
-	r = take_file(store, shfs_config_archived_max(config), operand, out);
+	r = read_file_content(store, shfs_config_archived_max(config), operand, out);
 	if (!r) {
 		r = shfs_version_spec_find(index, operand, &version);
 		*out = (struct shfs_content){ .flags = version.flags,

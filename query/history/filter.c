@@ -87,7 +87,7 @@ struct shfs_filter_item {
 	uint64_t size, phash;
 };
 
-static int add_item(struct shfs_filter *f, struct shfs_filter_item item)
+static int append_filter_item(struct shfs_filter *f, struct shfs_filter_item item)
 {
 	if (!MAKE_ROOM(f->items, f->n, f->cap))
 		return -ENOMEM;
@@ -97,13 +97,8 @@ static int add_item(struct shfs_filter *f, struct shfs_filter_item item)
 
 int shfs_filter_add_int(struct shfs_filter *f, enum shfs_filter_kind kind, int64_t value)
 {
-	return add_item(f, (struct shfs_filter_item){ .kind = kind, .value = value });
-}
-
-/* Has the text a character that is special to GLOB? */
-static bool is_pattern(const char *text)
-{
-	return strpbrk(text, "*?[");
+	return append_filter_item(f, (struct shfs_filter_item){ .kind = kind,
+	                                                        .value = value });
 }
 
 /* A pattern with a slash is relative to the working directory, whose own path is no
@@ -156,7 +151,7 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 		break;
 	case SHFS_FILTER_READ:
 	case SHFS_FILTER_WROTE:
-		item.pattern = is_pattern(text);
+		item.pattern = strpbrk(text, "*?["); /* of GLOB */
 		item.text = item.pattern ? whole_pattern(text) : shfs_operand_path(text);
 		break;
 	case SHFS_FILTER_NAME:
@@ -175,7 +170,7 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 	/* paths below "/" begin with "/", not with "//" */
 	if (!strcmp(item.text, "/"))
 		item.text[0] = '\0';
-	r = add_item(f, item);
+	r = append_filter_item(f, item);
 	if (r)
 		free(item.text);
 	return r;
@@ -222,7 +217,8 @@ int shfs_filter_resolve(struct shfs_filter *f, struct shfs_context *ctx,
 	if (code || !shfs_filter_is_of_versions(f) || last_item(f, SHFS_FILTER_READ) ||
 	    last_item(f, SHFS_FILTER_WROTE))
 		return code;
-	return add_item(f, (struct shfs_filter_item){ .kind = SHFS_FILTER_USED })
+	return append_filter_item(f,
+	                          (struct shfs_filter_item){ .kind = SHFS_FILTER_USED })
 	               ? shfs_fail_index(index, -ENOMEM)
 	               : 0;
 }
@@ -321,8 +317,8 @@ static void matches(struct shfs_buf *sql, const char *column,
 }
 
 /* Adds a condition on one use: is it of the files that a broad item names? */
-static void is_below(struct shfs_buf *sql, const struct shfs_filter_item *item,
-                     const char *path, const char *file_id, int n)
+static void add_below_condition(struct shfs_buf *sql, const struct shfs_filter_item *item,
+                                const char *path, const char *file_id, int n)
 {
 	if (item->many)
 		shfs_sql_below(sql, path, n);
@@ -407,7 +403,8 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 	}
 }
 
-/* Adds all conditions on one version, and what used says of its path; a name, too. */
+/* Adds all conditions on one version: of those on its path only that of used, and those
+ * on its name. */
 static void version_conditions(const struct shfs_filter *f, struct shfs_query *q,
                                const struct shfs_filter_item *used)
 {
@@ -511,7 +508,7 @@ int shfs_filter_split(struct shfs_filter *f, struct shfs_filter *files)
 
 		if (!r && (is_of_versions(&item) || item.kind == SHFS_FILTER_NAME ||
 		           item.kind == SHFS_FILTER_PATH))
-			r = add_item(files, item) ?: 1;
+			r = append_filter_item(files, item) ?: 1;
 		if (r <= 0)
 			f->items[n++] = item;
 		r = MIN(r, 0);
@@ -550,7 +547,7 @@ static void used_one(struct shfs_buf *sql, const struct half *h, const char *how
 {
 	shfs_buf_printf(sql, "EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND %s",
 	                h->row, h->id, how);
-	is_below(sql, item, "a.path", "+a.file_id", n);
+	add_below_condition(sql, item, "a.path", "+a.file_id", n);
 	shfs_buf_str(sql, ")");
 }
 
@@ -564,7 +561,7 @@ static void used_each(struct shfs_buf *sql, const struct half *h,
 	                " OR EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND "
 	                "a.file2_id IS NOT NULL AND ",
 	                h->row, h->id);
-	is_below(sql, item, "a.path2", "+a.file2_id", n);
+	add_below_condition(sql, item, "a.path2", "+a.file2_id", n);
 	shfs_buf_printf(sql,
 	                ") OR %s IN (SELECT %s FROM v_version WHERE"
 	                " origin_version_id IS NOT NULL AND ",
@@ -804,7 +801,7 @@ struct files {
 	size_t n;
 };
 
-static int list_files(struct shfs_index *index, const char *path, struct files *out)
+static int list_files_below(struct shfs_index *index, const char *path, struct files *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
@@ -871,11 +868,11 @@ static int count_users_by_path(struct shfs_index *index,
 
 /* Measures an item: do so many of the latest commands use it that the first rows are
  * found fast by looking at command after command? Also true if its files are many. */
-static int measure(struct shfs_index *index, struct shfs_filter_item *item)
+static int measure_filter_item(struct shfs_index *index, struct shfs_filter_item *item)
 {
 	int64_t uses = FEW_USES, users = 0;
 	struct files files;
-	int r = list_files(index, item->text, &files);
+	int r = list_files_below(index, item->text, &files);
 
 	item->many = files.n == MANY_FILES;
 	if (!r && files.n <= FEW_FILES)
@@ -921,7 +918,7 @@ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 		if (by_versions(f, item))
 			r = measure_versions(f, index, item);
 		else if (!item->pattern && names_files_of(item))
-			r = measure(index, item);
+			r = measure_filter_item(index, item);
 	}
 	return r;
 }

@@ -9,13 +9,13 @@
 #define BLANKS     " \t"
 #define SEPARATORS "\n;|&(){}`"
 
-static bool is_name(char c)
+static bool is_name_char(char c)
 {
 	return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
 	       (c >= 'a' && c <= 'z');
 }
 
-static bool is_word(const char *word, size_t len, const char *const *words)
+static bool is_one_of_words(const char *word, size_t len, const char *const *words)
 {
 	for (; *words; words++)
 		if (strlen(*words) == len && !memcmp(word, *words, len))
@@ -26,7 +26,7 @@ static bool is_word(const char *word, size_t len, const char *const *words)
 /* --- variables --- */
 
 /* Is it a variable that each shell sets by itself? */
-static bool is_special(const char *name, size_t len)
+static bool is_shell_variable(const char *name, size_t len)
 {
 	static const char *const names[] = {
 		"HOME",       "PWD",          "RANDOM",       "SECONDS",       "LINENO",
@@ -39,7 +39,7 @@ static bool is_special(const char *name, size_t len)
 		"CPUTYPE",    NULL,
 	};
 
-	return is_word(name, len, names);
+	return is_one_of_words(name, len, names);
 }
 
 /* Does the command of this word set the variables that follow it? */
@@ -57,7 +57,7 @@ static bool is_behind_setter(const char *text, const char *word)
 	while (begin < word) {
 		size_t len = strcspn(begin, BLANKS);
 
-		if (is_word(begin, MIN(len, (size_t)(word - begin)), setters))
+		if (is_one_of_words(begin, MIN(len, (size_t)(word - begin)), setters))
 			return true;
 		begin += len;
 		begin += strspn(begin, BLANKS);
@@ -72,8 +72,8 @@ static bool is_assigned(const char *text, const char *name, size_t len)
 	for (const char *p = text; word && (p = strstr(p, word)); p++) {
 		const char *behind = p + len;
 
-		if ((p > text && (is_name(p[-1]) || strchr("${-", p[-1]))) ||
-		    is_name(*behind))
+		if ((p > text && (is_name_char(p[-1]) || strchr("${-", p[-1]))) ||
+		    is_name_char(*behind))
 			continue;
 		if (*behind == '=' || *behind == '[' || !strncmp(behind, "+=", 2) ||
 		    is_behind_setter(text, p))
@@ -82,13 +82,13 @@ static bool is_assigned(const char *text, const char *name, size_t len)
 	return false;
 }
 
-static bool is_known(const char *text, const char *name, size_t len)
+static bool is_known_variable(const char *text, const char *name, size_t len)
 {
 	_cleanup_free_ char *variable = strndup(name, len);
 
 	if (len == strlen("OLDPWD") && !memcmp(name, "OLDPWD", len))
 		return false;
-	return is_special(name, len) || (variable && getenv(variable)) ||
+	return is_shell_variable(name, len) || (variable && getenv(variable)) ||
 	       is_assigned(text, name, len);
 }
 
@@ -118,7 +118,7 @@ static const char *variable_at(const char *p, const char **name)
 	p += 1 + braces;
 	if (braces)
 		p += strspn(p, "#!");
-	for (end = p; is_name(*end); end++)
+	for (end = p; is_name_char(*end); end++)
 		;
 	if (end == p || (*p >= '0' && *p <= '9'))
 		return NULL;
@@ -179,7 +179,7 @@ static const char *unknown_variable(const char *text, size_t *len)
 		if (*p != '$' || !(end = variable_at(p, &name)))
 			continue;
 		*len = end - name;
-		if (!is_known(text, name, *len))
+		if (!is_known_variable(text, name, *len))
 			return name;
 		p = end - 1;
 	}
@@ -202,7 +202,7 @@ static const char *needs_here(const char *text, bool has_input)
 	size_t len = strcspn(word, BLANKS SEPARATORS "<>");
 
 	next = word + len + strspn(word + len, BLANKS);
-	if (is_word(word, len, state))
+	if (is_one_of_words(word, len, state))
 		return "uses what the shell remembers";
 	if (len == 2 && !memcmp(word, "cd", 2) && next[0] == '-' &&
 	    (!next[1] || strchr(BLANKS SEPARATORS, next[1])))
@@ -211,7 +211,8 @@ static const char *needs_here(const char *text, bool has_input)
 		return NULL;
 	if (len == 4 && !memcmp(word, "read", 4))
 		return "reads from the terminal";
-	if (is_word(word, len, prompts) && (!*next || strchr(SEPARATORS ">", *next)))
+	if (is_one_of_words(word, len, prompts) &&
+	    (!*next || strchr(SEPARATORS ">", *next)))
 		return "reads from the terminal";
 	return NULL;
 }
@@ -271,19 +272,19 @@ static const char *skip_part(const char *p, bool in_double, unsigned depth)
 	return p + 1;
 }
 
-static bool is_plain(const char *word, size_t len)
+static bool is_plain_word(const char *word, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
-		if (!is_name(word[i]) && !strchr("/._-+:@,%", word[i]))
+		if (!is_name_char(word[i]) && !strchr("/._-+:@,%", word[i]))
 			return false;
 	return len && word[0] != '-' && word[0] != '%';
 }
 
-static bool is_assignment(const char *word, size_t len)
+static bool is_shell_assignment(const char *word, size_t len)
 {
 	size_t n = 0;
 
-	while (n < len && is_name(word[n]))
+	while (n < len && is_name_char(word[n]))
 		n++;
 	return n && n < len && strchr("=[+", word[n]) && memchr(word, '=', len);
 }
@@ -319,31 +320,31 @@ static bool take_keyword(struct words *w, const char *word, size_t len)
 		                              "repeat", "switch", "coproc",   "alias",
 		                              "[[",     NULL };
 
-	if (is_word(word, len, before) || is_assignment(word, len))
+	if (is_one_of_words(word, len, before) || is_shell_assignment(word, len))
 		return true;
-	if (is_word(word, len, after)) {
+	if (is_one_of_words(word, len, after)) {
 		w->is_command = false;
 		return true;
 	}
-	w->ended = is_word(word, len, others);
+	w->ended = is_one_of_words(word, len, others);
 	return w->ended;
 }
 
-static int take_word(struct words *w, int (*fn)(const struct shfs_word *word, void *arg),
-                     void *arg)
+static int take_shell_word(struct words *w,
+                           int (*fn)(const struct shfs_word *word, void *arg), void *arg)
 {
 	struct shfs_word word = { .text = w->p, .is_command = w->is_command };
 
 	while (*w->p && !strchr(BLANKS "\n;|&<>)", *w->p))
 		w->p = skip_part(w->p, false, 0);
 	word.len = w->p - word.text;
-	if (w->is_command && !is_assignment(word.text, word.len) &&
+	if (w->is_command && !is_shell_assignment(word.text, word.len) &&
 	    (w->p[-1] == ')' || w->p[strspn(w->p, BLANKS)] == '('))
 		w->ended = true; /* a function */
 	if (w->ended || (w->is_command && take_keyword(w, word.text, word.len)))
 		return 0;
 	w->is_command = false;
-	return is_plain(word.text, word.len) ? fn(&word, arg) : 0;
+	return is_plain_word(word.text, word.len) ? fn(&word, arg) : 0;
 }
 
 int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, void *arg),
@@ -369,7 +370,7 @@ int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, vo
 			w.is_command &= *w.p != ')';
 			w.p++;
 		} else {
-			r = take_word(&w, fn, arg);
+			r = take_shell_word(&w, fn, arg);
 		}
 	}
 	return r;

@@ -87,7 +87,7 @@ static struct name *name_get(struct names *all, const char *path, bool *fresh)
 }
 
 /* The slot where the file is, or would be. */
-static uint32_t *slot_of(struct names *all, int64_t file_id)
+static uint32_t *slot_of_file(struct names *all, int64_t file_id)
 {
 	size_t mask = ((size_t)1 << all->bits) - 1;
 	size_t i = (uint64_t)file_id * 0x9e3779b97f4a7c15 >> (64 - all->bits);
@@ -100,7 +100,7 @@ static uint32_t *slot_of(struct names *all, int64_t file_id)
 /* Finds or adds the name of a file. NULL: no memory. */
 static struct name *name_of_file(struct names *all, int64_t file_id, bool *fresh)
 {
-	struct name_of_file *f = &all->files[*slot_of(all, file_id) - 1];
+	struct name_of_file *f = &all->files[*slot_of_file(all, file_id) - 1];
 
 	*fresh = false;
 	if (!f->name)
@@ -108,7 +108,7 @@ static struct name *name_of_file(struct names *all, int64_t file_id, bool *fresh
 	return f->name;
 }
 
-static void names_free(struct names *all)
+static void used_names_free(struct names *all)
 {
 	struct name *next;
 
@@ -124,11 +124,11 @@ static void names_free(struct names *all)
 		free(f);
 	}
 }
-#define _cleanup_names_ _cleanup_(names_free)
+#define _cleanup_names_ _cleanup_(used_names_free)
 
 /* --- access by access --- */
 
-static void see(struct name *f, const struct event *e)
+static void note_name_read(struct name *f, const struct event *e)
 {
 	/* what it wrote itself is no input */
 	if (f->written || f->born || f->renamed || f->read)
@@ -160,7 +160,7 @@ static void on_open(struct name *f, const struct event *e)
 		f->old = true;
 	/* after this, reads see only its own content */
 	if (e->read && (e->seen_id || !e->emptied))
-		see(f, e);
+		note_name_read(f, e);
 	if (e->past_id && !f->read && !f->written && !f->born && !f->renamed) {
 		f->read = true;
 		f->use.read_id = e->past_id;
@@ -187,8 +187,8 @@ static void come(struct name *f, struct name *from, const struct event *e, bool 
 
 /* Renames src to dst. A file that the command made for dst counts as made there, else as
  * moved. */
-static void on_rename(struct name *src, struct name *dst, const struct event *e,
-                      bool fresh)
+static void apply_rename(struct name *src, struct name *dst, const struct event *e,
+                         bool fresh)
 {
 	/* the file is still open: its record has the new name, or comes later */
 	if (!src->old && (e->seen_new || (!e->seen_id && dst->created)))
@@ -260,26 +260,12 @@ static int move_contents(struct names *all, const char *from, const char *to)
 		e.path2 = path;
 		if (f->use.made_id)
 			r = load_carried(all, f, &e);
-		on_rename(f, g, &e, fresh);
+		apply_rename(f, g, &e, fresh);
 	}
 	return r;
 }
 
-static void on_link(struct name *src, struct name *dst, const struct event *e, bool fresh)
-{
-	come(dst, src, e, fresh);
-	dst->linked = true;
-}
-
-static void on_exchange(struct name *a, struct name *b, const struct event *e)
-{
-	come(b, a, e, false);
-	b->renamed = true;
-	a->from = b;
-	a->renamed = true;
-}
-
-static void on_remove(struct name *f, const struct event *e)
+static void apply_remove(struct name *f, const struct event *e)
 {
 	f->old |= !f->born;
 	f->gone = true;
@@ -292,7 +278,7 @@ static void on_remove(struct name *f, const struct event *e)
 	}
 }
 
-static void on_make(struct name *f, const struct event *e, bool fresh)
+static void apply_make(struct name *f, const struct event *e, bool fresh)
 {
 	f->born |= fresh;
 	f->gone = false;
@@ -300,7 +286,7 @@ static void on_make(struct name *f, const struct event *e, bool fresh)
 	f->use.directory = e->op == SHFS_OP_MKDIR;
 }
 
-static int on_symlink(struct name *f, const struct event *e, bool fresh)
+static int apply_symlink(struct name *f, const struct event *e, bool fresh)
 {
 	f->born |= fresh;
 	f->gone = false;
@@ -332,8 +318,8 @@ static int load_seen(struct names *all, struct event *e)
 }
 
 /* Was the version made by another access of the command or process? */
-static int is_own(struct names *all, const struct shfs_version_fact *v,
-                  int64_t command_id, int64_t process_id)
+static int is_own_version(struct names *all, const struct shfs_version_fact *v,
+                          int64_t command_id, int64_t process_id)
 {
 	int64_t owner;
 	int r = shfs_access_command(all->index, v->access_id, &owner);
@@ -358,12 +344,12 @@ static int load_made(struct names *all, struct event *e, int64_t command_id,
 	/* the version before it */
 	if (!e->emptied && e->made_n > 1 && made && (!e->op || e->op == SHFS_OP_TRUNCATE))
 		e->past_id = e->made_id - 1;
-	r = made ? 1 : is_own(all, &v, command_id, process_id);
+	r = made ? 1 : is_own_version(all, &v, command_id, process_id);
 	e->own = r > 0;
 	return MIN(r, 0);
 }
 
-static int on_two(struct names *all, const struct event *e, struct name *f)
+static int apply_two_names(struct names *all, const struct event *e, struct name *f)
 {
 	bool fresh;
 	struct name *g = name_of_file(all, e->file2_id, &fresh);
@@ -373,18 +359,23 @@ static int on_two(struct names *all, const struct event *e, struct name *f)
 	if (f == g)
 		return 0;
 	if (e->op == SHFS_OP_RENAME) {
-		on_rename(f, g, e, fresh);
+		apply_rename(f, g, e, fresh);
 		return e->directory ? move_contents(all, f->path, g->path) : 0;
 	}
-	if (e->op == SHFS_OP_LINK)
-		on_link(f, g, e, fresh);
-	else
-		on_exchange(f, g, e);
+	if (e->op == SHFS_OP_LINK) {
+		come(g, f, e, fresh);
+		g->linked = true;
+	} else { /* they were exchanged */
+		come(g, f, e, false);
+		g->renamed = true;
+		f->from = g;
+		f->renamed = true;
+	}
 	return 0;
 }
 
-static int on_event(struct names *all, struct event *e, int64_t command_id,
-                    int64_t process_id)
+static int apply_use_event(struct names *all, struct event *e, int64_t command_id,
+                           int64_t process_id)
 {
 	bool fresh;
 	struct name *f = name_of_file(all, e->file_id, &fresh);
@@ -407,17 +398,17 @@ static int on_event(struct names *all, struct event *e, int64_t command_id,
 	case SHFS_OP_RENAME:
 	case SHFS_OP_LINK:
 	case SHFS_OP_EXCHANGE:
-		return on_two(all, e, f);
+		return apply_two_names(all, e, f);
 	case SHFS_OP_UNLINK:
 	case SHFS_OP_RMDIR:
-		on_remove(f, e);
+		apply_remove(f, e);
 		return 0;
 	case SHFS_OP_MKDIR:
 	case SHFS_OP_MKNOD:
-		on_make(f, e, fresh);
+		apply_make(f, e, fresh);
 		return 0;
 	case SHFS_OP_SYMLINK:
-		return on_symlink(f, e, fresh);
+		return apply_symlink(f, e, fresh);
 	default:
 		f->touched = true;
 		return 0;
@@ -499,9 +490,9 @@ static void sort_events(struct events *events)
 	}
 }
 
-static void note_file(struct names *all, int64_t file_id)
+static void note_file_once(struct names *all, int64_t file_id)
 {
-	uint32_t *slot = slot_of(all, file_id);
+	uint32_t *slot = slot_of_file(all, file_id);
 
 	if (*slot)
 		return;
@@ -510,7 +501,7 @@ static void note_file(struct names *all, int64_t file_id)
 }
 
 /* Lists each file of the events once. */
-static int list_files(struct names *all, const struct events *events)
+static int list_files_of_events(struct names *all, const struct events *events)
 {
 	for (all->bits = 4; (size_t)1 << all->bits < 4 * events->n; all->bits++)
 		;
@@ -519,17 +510,17 @@ static int list_files(struct names *all, const struct events *events)
 	if (!all->files || !all->slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < events->n; i++) {
-		note_file(all, events->list[i].file_id);
+		note_file_once(all, events->list[i].file_id);
 		if (events->list[i].file2_id)
-			note_file(all, events->list[i].file2_id);
+			note_file_once(all, events->list[i].file2_id);
 	}
 	return 0;
 }
 
-static int add_path(int64_t file_id, const char *path, void *arg)
+static int set_path_of_file(int64_t file_id, const char *path, void *arg)
 {
 	struct names *all = arg;
-	struct name_of_file *f = &all->files[*slot_of(all, file_id) - 1];
+	struct name_of_file *f = &all->files[*slot_of_file(all, file_id) - 1];
 
 	f->path = strdup(path);
 	return f->path ? 0 : -ENOMEM;
@@ -544,7 +535,7 @@ static int load_paths(struct names *all)
 	for (size_t i = 0; i < all->n_files; i++)
 		ids[i] = all->files[i].file_id;
 	qsort(ids, all->n_files, sizeof(*ids), shfs_compare_int64);
-	return shfs_paths_of(all->index, ids, all->n_files, add_path, all);
+	return shfs_paths_of(all->index, ids, all->n_files, set_path_of_file, all);
 }
 
 /* Loads the target of a symbolic link. */
@@ -608,7 +599,7 @@ static int count_left_out(struct shfs_index *index, int64_t command_id,
 
 /* Reads the accesses. They are sorted here: SQLite would spend most of its time on
  * that. */
-static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
+static int load_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
                        struct events *events, int64_t *left_out)
 {
 	int64_t begin_ns;
@@ -638,7 +629,7 @@ static bool is_temporary(const struct name *f)
 }
 
 /* The last name of what was at this name; NULL: it was removed. */
-static const struct name *destination(const struct name *f)
+static const struct name *final_name(const struct name *f)
 {
 	size_t steps = 0;
 
@@ -659,7 +650,7 @@ static const struct name *origin(const struct name *f)
 	return f;
 }
 
-static enum shfs_use_kind kind_of(const struct name *f)
+static enum shfs_use_kind kind_of_use(const struct name *f)
 {
 	if (f->gone)
 		return SHFS_USE_REMOVED;
@@ -680,7 +671,7 @@ static enum shfs_use_kind kind_of(const struct name *f)
  * replaced since. */
 static int sum_up_gone(struct name *f)
 {
-	const struct name *to = destination(f), *last = f;
+	const struct name *to = final_name(f), *last = f;
 
 	if (to->renamed && origin(to) == f)
 		return 0;
@@ -706,14 +697,14 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 		out->n_temporary++;
 		return 0;
 	}
-	if (f->gone && destination(f))
+	if (f->gone && final_name(f))
 		return sum_up_gone(f);
 	/* written under another name, which was then removed: as good as renamed */
 	if (from && f->linked && is_temporary(from) && from->written) {
 		f->written = true;
 		f->linked = false;
 	}
-	f->use.kind = kind_of(f);
+	f->use.kind = kind_of_use(f);
 	f->use.again = f->use.made_n && !f->own && f->written && !f->renamed;
 	f->use.born = f->born;
 	f->use.bookkeeping = shfs_path_bookkeeping(f->path);
@@ -732,7 +723,7 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 
 static int temporary_from_name(const struct name *f, struct shfs_temporary *out)
 {
-	const struct name *to = destination(f);
+	const struct name *to = final_name(f);
 
 	out->path = strdup(f->path);
 	out->to = to ? strdup(to->path) : NULL;
@@ -753,7 +744,7 @@ static int collect_temporary(const struct names *all, struct shfs_uses *out)
 	return r;
 }
 
-static int collect(struct names *all, struct shfs_uses *out)
+static int collect_used_names(struct names *all, struct shfs_uses *out)
 {
 	size_t n = 0, at[SHFS_USE_KINDS] = { 0 };
 
@@ -808,13 +799,13 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
 
 	all.index = index;
 	all.last = &all.first;
-	r = read_events(index, command_id, process_id, &events, &uses.left_out);
+	r = load_events(index, command_id, process_id, &events, &uses.left_out);
 	if (!r)
-		r = list_files(&all, &events) ?: load_paths(&all);
+		r = list_files_of_events(&all, &events) ?: load_paths(&all);
 	for (size_t i = 0; i < events.n && !r; i++)
-		r = on_event(&all, &events.list[i], command_id, process_id);
+		r = apply_use_event(&all, &events.list[i], command_id, process_id);
 	if (!r)
-		r = collect(&all, &uses) ?: collect_temporary(&all, &uses);
+		r = collect_used_names(&all, &uses) ?: collect_temporary(&all, &uses);
 	if (!r && command_id && !max)
 		r = count_cuts(index, command_id, &uses);
 	if (r)

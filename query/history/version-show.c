@@ -12,8 +12,8 @@
 #define SIZES_WIDTH 21 /* "  1023 KiB  +1023 KiB" */
 
 /* Shows a version's name in the room that others leave: at least half of the line. */
-static int show_name(const struct shfs_version_view *view, const char *path, int64_t n,
-                     size_t others, struct shfs_buf *out)
+static int show_fitted_name(const struct shfs_version_view *view, const char *path,
+                            int64_t n, size_t others, struct shfs_buf *out)
 {
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 
@@ -171,8 +171,8 @@ int shfs_version_show_gone(const struct shfs_version_view *view,
 	                : one->path2 ? "renamed to "
 	                             : "deleted");
 	if (one->path2)
-		r = show_name(view, one->path2, 0, strlen("renamed to ") + TIME_WIDTH,
-		              out);
+		r = show_fitted_name(view, one->path2, 0,
+		                     strlen("renamed to ") + TIME_WIDTH, out);
 	if (r)
 		return r;
 	shfs_buf_printf(out, "%s  ", view->style->off);
@@ -272,11 +272,11 @@ static int origin_words(const struct shfs_version_view *view,
 		shfs_buf_str(out, "as ");
 	else
 		shfs_buf_printf(out, "%s from ", v->source);
-	return show_name(view, origin->path, origin->n, view->columns, out);
+	return show_fitted_name(view, origin->path, origin->n, view->columns, out);
 }
 
-static int show_maker(const struct shfs_version_view *view, struct shfs_buf *out,
-                      const struct shfs_version *v)
+static int show_version_maker(const struct shfs_version_view *view, struct shfs_buf *out,
+                              const struct shfs_version *v)
 {
 	_cleanup_version_ struct shfs_version origin = { 0 };
 	_cleanup_buf_ struct shfs_buf words = { 0 };
@@ -332,7 +332,7 @@ int shfs_version_show(const struct shfs_version_view *view, const struct shfs_ve
 	if (r < 0)
 		return r;
 	shfs_buf_str(out, view->style->bold);
-	r = show_name(view, v->path, v->n, TIME_WIDTH + SIZES_WIDTH, out);
+	r = show_fitted_name(view, v->path, v->n, TIME_WIDTH + SIZES_WIDTH, out);
 	if (r)
 		return r;
 	shfs_buf_printf(out, "%s  ", view->style->off);
@@ -341,6 +341,6 @@ int shfs_version_show(const struct shfs_version_view *view, const struct shfs_ve
 	shfs_show_size(out, v->size);
 	show_delta(view, out, v, &before);
 	shfs_buf_char(out, '\n');
-	r = found ? show_found(view, out, v) : show_maker(view, out, v);
+	r = found ? show_found(view, out, v) : show_version_maker(view, out, v);
 	return r ? r : show_notes(view, out, v);
 }

@@ -33,7 +33,7 @@ static const char *find_number(const char *operand, size_t len)
 	return *p && p > operand && p[-1] == '@' ? p - 1 : NULL;
 }
 
-static uint64_t parse_number(const char *digits)
+static uint64_t parse_version_number(const char *digits)
 {
 	uint64_t n = 0;
 
@@ -60,7 +60,7 @@ int shfs_version_spec_parse(const char *operand, struct shfs_version_spec *out)
 			return -ENOMEM;
 	} else if (at) {
 		spec.kind = SHFS_SPEC_NUMBER;
-		spec.n = parse_number(at + 1);
+		spec.n = parse_version_number(at + 1);
 	}
 	spec.path = strndup(operand, at ? (size_t)(at - operand) : len);
 	if (!spec.path) {
@@ -123,8 +123,8 @@ static void say_range(const struct shfs_version *latest)
 		shfs_error("%s has versions 1 to %lld", name.data, (long long)latest->n);
 }
 
-static int by_number(struct shfs_index *index, const char *path, uint64_t n,
-                     struct shfs_version *out)
+static int find_version_by_number(struct shfs_index *index, const char *path, uint64_t n,
+                                  struct shfs_version *out)
 {
 	_cleanup_version_ struct shfs_version latest = { 0 };
 	int r = n > INT64_MAX ? 0
@@ -149,8 +149,8 @@ static int by_number(struct shfs_index *index, const char *path, uint64_t n,
 	"?3 = 0 AND n < coalesce((SELECT min(w.n) FROM v_version w WHERE "               \
 	"w." SHFS_SQL_FILE("?1") "AND w.time_ns > ?2), n + 1)"
 
-static int by_time(struct shfs_index *index, const char *path, int64_t time_ns,
-                   struct shfs_version *out)
+static int find_version_by_time(struct shfs_index *index, const char *path,
+                                int64_t time_ns, struct shfs_version *out)
 {
 	_cleanup_version_ struct shfs_version first = { 0 };
 	_cleanup_buf_ struct shfs_buf name = { 0 }, when = { 0 };
@@ -210,7 +210,7 @@ static int by_text(struct shfs_index *index, const char *path, const char *text,
 	if (r)
 		return by_command(index, path, value, out);
 	if (!shfs_time_parse(text, &value))
-		return by_time(index, path, value, out);
+		return find_version_by_time(index, path, value, out);
 	shfs_quote_display(&shown, text, strlen(text));
 	if (shfs_command_is_id(text)) {
 		shfs_error("no command's id begins with %s", shown.data);
@@ -228,7 +228,7 @@ static int find_spec(struct shfs_index *index, const struct shfs_version_spec *s
 
 	switch (spec->kind) {
 	case SHFS_SPEC_NUMBER:
-		return by_number(index, path, spec->n, out);
+		return find_version_by_number(index, path, spec->n, out);
 	case SHFS_SPEC_BRACES:
 		return by_text(index, path, spec->text, out);
 	default:

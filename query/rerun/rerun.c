@@ -56,7 +56,7 @@ static bool is_result(const struct shfs_use *use)
 	        use->kind == SHFS_USE_RENAMED || use->kind == SHFS_USE_LINKED);
 }
 
-static int add_results(struct shfs_rerun_step *step)
+static int add_step_results(struct shfs_rerun_step *step)
 {
 	const struct shfs_uses *uses = &step->entry.uses;
 
@@ -75,7 +75,7 @@ static int load_step(struct shfs_rerun *rr, int64_t command_id,
 	if (r <= 0)
 		return r ? r : -ENOENT;
 	return shfs_command_shell(rr->index, &step->entry.command, "bash", &step->shell)
-	               ?: add_results(step);
+	               ?: add_step_results(step);
 }
 
 static int note_makers(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
@@ -225,8 +225,8 @@ int shfs_rerun_compare(const struct shfs_rerun *rr, const char *file,
 	return compare_bytes(rr, fd, version);
 }
 
-static int origin_of(const struct shfs_rerun *rr, int64_t version_id,
-                     struct shfs_version *out)
+static int load_origin_of_version(const struct shfs_rerun *rr, int64_t version_id,
+                                  struct shfs_version *out)
 {
 	_cleanup_version_ struct shfs_version made = { 0 };
 	int r = shfs_version_load(rr->index, version_id, &made);
@@ -243,7 +243,8 @@ int shfs_rerun_load_need(const struct shfs_rerun *rr, const struct shfs_rerun_st
 		return shfs_version_latest(rr->index, need->path, out);
 	if (need->version_id)
 		return shfs_version_load(rr->index, need->version_id, out);
-	return need->use->made_id ? origin_of(rr, need->use->made_id, out) : 0;
+	return need->use->made_id ? load_origin_of_version(rr, need->use->made_id, out)
+	                          : 0;
 }
 
 /* --- refusals of a command --- */
@@ -257,9 +258,9 @@ struct check {
 	bool in_place, unrecorded;
 };
 
-static void refuse(struct check *c, const char *fmt, ...) _printf_(2, 3);
+static void refuse_rerun(struct check *c, const char *fmt, ...) _printf_(2, 3);
 
-static void refuse(struct check *c, const char *fmt, ...)
+static void refuse_rerun(struct check *c, const char *fmt, ...)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_free_ char *why = NULL;
@@ -310,7 +311,7 @@ static int check_words(struct check *c)
 	if (r <= 0)
 		return r;
 	shfs_text_show_unknown(&shown, unknown.word.text, unknown.word.len);
-	refuse(c, "%s", shown.data ?: "");
+	refuse_rerun(c, "%s", shown.data ?: "");
 	return 0;
 }
 
@@ -323,17 +324,20 @@ static int check_command(struct check *c)
 	int r = shfs_command_lost(c->rr->index, command, &lost);
 
 	if (command->hidden)
-		refuse(c, "cannot be run again: its text was not kept");
+		refuse_rerun(c, "cannot be run again: its text was not kept");
 	else if (command->redacted)
-		refuse(c, "cannot be run again: a secret in it was not kept");
+		refuse_rerun(c, "cannot be run again: a secret in it was not kept");
 	else if (!command->ended)
-		refuse(c, "has no recorded end: it is still running, or its shell was "
-		          "killed");
+		refuse_rerun(c,
+		             "has no recorded end: it is still running, or its shell was "
+		             "killed");
 	else if (!shfs_command_runs_again(command))
-		refuse(c, "waits for the user, or restores contents that it has kept (an "
-		          "editor, git, shfs)");
+		refuse_rerun(
+			c,
+			"waits for the user, or restores contents that it has kept (an "
+			"editor, git, shfs)");
 	else if (shfs_text_needs_shell(command->text, &what))
-		refuse(c, "%s, which is not recorded", what.data ?: "");
+		refuse_rerun(c, "%s, which is not recorded", what.data ?: "");
 	else if (r >= 0)
 		r = check_words(c);
 	if (lost)
@@ -344,13 +348,6 @@ static int check_command(struct check *c)
 }
 
 /* --- in place --- */
-
-static bool is_recorded(struct check *c, const char *path)
-{
-	const struct shfs_mount *m = shfs_mounts_around(&c->mounts, path);
-
-	return m && !m->error && !m->status.error;
-}
 
 static void say_version(struct shfs_buf *out, const struct shfs_rerun *rr,
                         const char *path, int64_t version_id)
@@ -375,7 +372,7 @@ static int check_need(struct check *c, const struct shfs_rerun_need *need)
 	shfs_show_path(&name, need->path);
 	say_version(&version, c->rr, need->path, need->version_id);
 	if (lstat(need->path, &st)) {
-		refuse(c, "needs %s, which does not exist now", version.data ?: "");
+		refuse_rerun(c, "needs %s, which does not exist now", version.data ?: "");
 		return 0;
 	}
 	if (!need->as_then || need->use->directory)
@@ -386,12 +383,12 @@ static int check_need(struct check *c, const struct shfs_rerun_need *need)
 	if (r < 0 && r != -ENODATA)
 		return r;
 	if (r <= 0)
-		refuse(c, "%s %s, which had another content then (%s)",
-		       need->use->kind == SHFS_USE_CHANGED ? "changes"
-		       : need->use->kind == SHFS_USE_READ
-		               ? "reads, and a later command makes,"
-		               : "removes",
-		       name.data ?: "", version.data ?: "");
+		refuse_rerun(c, "%s %s, which had another content then (%s)",
+		             need->use->kind == SHFS_USE_CHANGED ? "changes"
+		             : need->use->kind == SHFS_USE_READ
+		                     ? "reads, and a later command makes,"
+		                     : "removes",
+		             name.data ?: "", version.data ?: "");
 	return 0;
 }
 
@@ -404,14 +401,15 @@ static int refuse_overwriting(struct check *c, const struct shfs_rerun_result *r
 
 	shfs_show_path(&name, result->use->path);
 	if (same == -ENODATA) {
-		refuse(c, "would overwrite %s, which is not archived (%s)",
-		       name.data ?: "",
-		       shfs_version_why_not_archived(now->flags) ?: "unknown");
+		refuse_rerun(c, "would overwrite %s, which is not archived (%s)",
+		             name.data ?: "",
+		             shfs_version_why_not_archived(now->flags) ?: "unknown");
 		return 0;
 	}
 	if (!same) {
-		refuse(c, "would overwrite %s, which changed while nothing was recorded",
-		       name.data ?: "");
+		refuse_rerun(
+			c, "would overwrite %s, which changed while nothing was recorded",
+			name.data ?: "");
 		return 0;
 	}
 	if (now->command_id)
@@ -420,8 +418,8 @@ static int refuse_overwriting(struct check *c, const struct shfs_rerun_result *r
 		shfs_buf_str(&by, ", by ");
 		shfs_command_show(&by, c->rr->index, &command);
 	}
-	refuse(c, "would overwrite %s, which was changed since%s", name.data ?: "",
-	       by.data ?: "");
+	refuse_rerun(c, "would overwrite %s, which was changed since%s", name.data ?: "",
+	             by.data ?: "");
 	return MIN(r, 0);
 }
 
@@ -508,27 +506,29 @@ static int check_backup(struct check *c, const struct shfs_rerun_result *result)
 	if (r)
 		return MIN(r, 0);
 	shfs_show_path(&name, result->use->path);
-	refuse(c,
-	       "would overwrite %s, a copy of a file that has changed since: a backup?",
-	       name.data ?: "");
+	refuse_rerun(
+		c,
+		"would overwrite %s, a copy of a file that has changed since: a backup?",
+		name.data ?: "");
 	return 0;
 }
 
 static int check_result(struct check *c, struct shfs_rerun_result *result)
 {
 	const char *path = result->use->path;
+	const struct shfs_mount *mount = shfs_mounts_around(&c->mounts, path);
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 	struct stat st;
 	int r, same;
 
-	if (!is_recorded(c, path))
+	if (!mount || mount->error || mount->status.error)
 		c->unrecorded = true;
 	if (lstat(path, &st))
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISREG(st.st_mode)) {
 		shfs_show_path(&name, path);
-		refuse(c, "would overwrite %s, which is no regular file now",
-		       name.data ?: "");
+		refuse_rerun(c, "would overwrite %s, which is no regular file now",
+		             name.data ?: "");
 		return 0;
 	}
 	r = shfs_version_latest(c->rr->index, path, &result->before);
@@ -568,7 +568,8 @@ static int check_in_place(struct check *c)
 
 	if (access(c->step->entry.command.cwd, X_OK)) {
 		shfs_show_directory(&cwd, c->step->entry.command.cwd);
-		refuse(c, "was run in %s, which does not exist now", cwd.data ?: "");
+		refuse_rerun(c, "was run in %s, which does not exist now",
+		             cwd.data ?: "");
 		return 0;
 	}
 	r = each_need(c, check_need);
@@ -597,7 +598,7 @@ static int widen_by(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 
 /* Finds the project of the first file that is used; or the directory of the first
  * command. */
-static int find_base(struct shfs_rerun *rr)
+static int find_rerun_base(struct shfs_rerun *rr)
 {
 	const struct shfs_entry *first = &rr->steps[0].entry;
 	int r = 0;
@@ -642,20 +643,22 @@ static int check_source(struct check *c, const struct shfs_rerun_need *need)
 		return r;
 	if (need->use->directory) {
 		shfs_show_path(&name, need->path);
-		refuse(c, "moves the directory %s, which cannot be copied",
-		       name.data ?: "");
+		refuse_rerun(c, "moves the directory %s, which cannot be copied",
+		             name.data ?: "");
 		return 0;
 	}
 	say_version(&name, c->rr, need->path, r ? v.version_id : 0);
 	if (!r)
-		refuse(c, "needs %s, of which no version is recorded", name.data ?: "");
+		refuse_rerun(c, "needs %s, of which no version is recorded",
+		             name.data ?: "");
 	else if (!(v.flags & SHFS_CONTENT_OBJECT) && !shfs_rerun_is_there(&v))
-		refuse(c, "needs %s, which is not archived: %s", name.data ?: "",
-		       shfs_version_why_not_archived(v.flags) ?: "unknown");
+		refuse_rerun(c, "needs %s, which is not archived: %s", name.data ?: "",
+		             shfs_version_why_not_archived(v.flags) ?: "unknown");
 	else if (v.flags & SHFS_CONTENT_INCOMPLETE)
-		refuse(c,
-		       "needs %s, which is incomplete: it changed while it was captured",
-		       name.data ?: "");
+		refuse_rerun(
+			c,
+			"needs %s, which is incomplete: it changed while it was captured",
+			name.data ?: "");
 	return 0;
 }
 
@@ -675,9 +678,8 @@ static int check_scratch(struct check *c)
 
 	if (c->step->entry.command.text &&
 	    shfs_text_names_path(c->step->entry.command.text, c->rr->base))
-		refuse(c,
-		       "names files by their absolute paths: run elsewhere, it would use "
-		       "those");
+		refuse_rerun(c, "names files by their absolute paths: run elsewhere, it "
+		                "would use those");
 	r = each_need(c, check_source);
 	for (size_t i = 0; i < c->step->n_results && !r; i++)
 		r = load_before(c, &c->step->results[i]);
@@ -703,7 +705,7 @@ int shfs_rerun_check(struct shfs_rerun *rr)
 		return 0;
 	r = c.in_place
 	            ? shfs_mounts_list(SHFS_MOUNTS_ASK, rr->options.store_path, &c.mounts)
-	            : find_base(rr);
+	            : find_rerun_base(rr);
 	for (size_t i = 0; i < rr->n && !r; i++) {
 		int before = c.code;
 

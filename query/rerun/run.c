@@ -29,8 +29,9 @@ struct run {
 
 /* --- is it needed, and can it be run --- */
 
-static bool is_changed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
-                       const struct shfs_stale_input *input)
+static bool is_input_changed(const struct shfs_rerun *rr,
+                             const struct shfs_rerun_step *step,
+                             const struct shfs_stale_input *input)
 {
 	const char *path = input->file->path;
 	struct shfs_rerun_step *maker = shfs_rerun_maker(rr, path, step);
@@ -45,7 +46,8 @@ static bool is_changed(const struct shfs_rerun *rr, const struct shfs_rerun_step
 	       result->outcome != SHFS_RERUN_SAME;
 }
 
-static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step)
+static bool is_step_needed(const struct shfs_rerun *rr,
+                           const struct shfs_rerun_step *step)
 {
 	if (!step->stale)
 		return true;
@@ -53,7 +55,7 @@ static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step 
 		if (run->needed || run->failed)
 			return true;
 		for (size_t i = 0; i < run->n_inputs; i++)
-			if (is_changed(rr, step, &run->inputs[i]))
+			if (is_input_changed(rr, step, &run->inputs[i]))
 				return true;
 	}
 	for (size_t i = 0; i < step->n_results; i++) {
@@ -177,7 +179,8 @@ static int make_dirs(struct run *run, const struct shfs_rerun_step *step)
 }
 
 /* Copies a file that is not archived but still exists: 0, 1 after a message. */
-static int copy_file(struct run *run, const char *path, const struct shfs_version *v)
+static int copy_unarchived_file(struct run *run, const char *path,
+                                const struct shfs_version *v)
 {
 	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -200,14 +203,15 @@ static int copy_file(struct run *run, const char *path, const struct shfs_versio
 	return 1;
 }
 
-static int put_version(struct run *run, const char *path, const struct shfs_version *v)
+static int put_input_version(struct run *run, const char *path,
+                             const struct shfs_version *v)
 {
 	struct shfs_restore_target target = { run->rr->options.top,
 		                              shfs_path_relative(path, run->rr->base) };
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 
 	if (!(v->flags & SHFS_CONTENT_OBJECT))
-		return copy_file(run, path, v);
+		return copy_unarchived_file(run, path, v);
 	if (!shfs_restore(run->restorer, v, &target, &message))
 		return 0;
 	shfs_error("%s", message.data ?: "");
@@ -228,14 +232,14 @@ static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 			continue;
 		r = shfs_rerun_load_need(run->rr, step, &need, &v);
 		if (r > 0)
-			r = put_version(run, need.path, &v);
+			r = put_input_version(run, need.path, &v);
 	}
 	return r;
 }
 
 /* --- step by step --- */
 
-static int judge(struct run *run, struct shfs_rerun_step *step)
+static int judge_results(struct run *run, struct shfs_rerun_step *step)
 {
 	bool is_there = true;
 
@@ -344,7 +348,7 @@ static int expected_status(const struct shfs_rerun_step *step)
 	                                                              : 0;
 }
 
-static int run_text(struct run *run, struct shfs_rerun_step *step)
+static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 {
 	const struct shfs_command_row *c = &step->entry.command;
 	_cleanup_free_ char *cwd = shfs_rerun_place(run->rr, c->cwd);
@@ -361,23 +365,14 @@ static int run_text(struct run *run, struct shfs_rerun_step *step)
 	shfs_buf_free(&command.away);
 	if (r == -EINTR || r > 0)
 		step->state = SHFS_RERUN_FAILED;
-	if (r == -EINTR && judge(run, step))
+	if (r == -EINTR && judge_results(run, step))
 		return -ENOMEM;
 	if (r)
 		return MIN(r, 0);
 	step->state = !step->status || step->status == expected_status(step)
 	                      ? SHFS_RERUN_RAN
 	                      : SHFS_RERUN_FAILED;
-	return judge(run, step);
-}
-
-static int run_step(struct run *run, struct shfs_rerun_step *step)
-{
-	int r = run_text(run, step);
-
-	if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
-		roll_back(run, step);
-	return r;
+	return judge_results(run, step);
 }
 
 static int do_step(struct run *run, struct shfs_rerun_step *step)
@@ -386,18 +381,20 @@ static int do_step(struct run *run, struct shfs_rerun_step *step)
 
 	if (lacks_input(run->rr, step)) {
 		step->state = SHFS_RERUN_LEFT_OUT;
-	} else if (!is_needed(run->rr, step)) {
+	} else if (!is_step_needed(run->rr, step)) {
 		step->state = SHFS_RERUN_UNNEEDED;
 	} else {
 		run->watcher->begin(run->watcher->arg, step);
-		r = run_step(run, step);
+		r = run_step_text(run, step);
+		if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
+			roll_back(run, step);
 	}
 	if (!r || r == -EINTR)
 		run->watcher->end(run->watcher->arg, step);
 	return r;
 }
 
-static int prepare(struct run *run)
+static int prepare_rerun(struct run *run)
 {
 	struct shfs_rerun *rr = run->rr;
 	struct shfs_restore_options options = { .force = true };
@@ -414,7 +411,7 @@ int shfs_rerun_run(struct shfs_rerun *rr, const struct shfs_rerun_watcher *watch
 {
 	struct run run = { .rr = rr, .watcher = watcher };
 	bool failed = false;
-	int r = prepare(&run);
+	int r = prepare_rerun(&run);
 
 	shfs_runner_catch();
 	for (size_t i = 0; i < rr->n && !r; i++) {

@@ -27,7 +27,7 @@
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t caught, n_caught;
 
-static void on_signal(int sig)
+static void count_signal(int sig)
 {
 	caught = sig;
 	n_caught++;
@@ -35,8 +35,9 @@ static void on_signal(int sig)
 
 void shfs_runner_catch(void)
 {
-	struct sigaction action = { .sa_handler = on_signal }; /* without SA_RESTART:
-	                                                        * calls are interrupted */
+	struct sigaction action = { .sa_handler =
+		                            count_signal }; /* without SA_RESTART:
+	                                                     * calls are interrupted */
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &action, NULL);
@@ -57,67 +58,67 @@ struct log {
 	struct shfs_redactor *redactor;
 };
 
-static void add_field(struct shfs_buf *rec, const char *text)
+static void add_log_field(struct shfs_buf *rec, const char *text)
 {
 	shfs_buf_add(rec, text, strlen(text) + 1);
 }
 
-static void add_number(struct shfs_buf *rec, uint64_t number)
+static void add_log_number(struct shfs_buf *rec, uint64_t number)
 {
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIu64, number);
-	add_field(rec, text);
+	add_log_field(rec, text);
 }
 
-static void add_clock(struct shfs_buf *rec, clockid_t id)
+static void add_log_clock(struct shfs_buf *rec, clockid_t id)
 {
 	struct timespec now;
 	char text[40];
 
 	clock_gettime(id, &now);
 	snprintf(text, sizeof(text), "%lld.%09ld", (long long)now.tv_sec, now.tv_nsec);
-	add_field(rec, text);
+	add_log_field(rec, text);
 }
 
-static void record_begin(struct log *log, struct shfs_buf *rec, const char *tag)
+static void begin_run_record(struct log *log, struct shfs_buf *rec, const char *tag)
 {
 	shfs_buf_char(rec, '\x1e');
-	add_field(rec, tag);
-	add_number(rec, ++log->seq);
+	add_log_field(rec, tag);
+	add_log_number(rec, ++log->seq);
 }
 
-static void add_times(struct shfs_buf *rec)
+static void add_log_times(struct shfs_buf *rec)
 {
-	add_clock(rec, CLOCK_REALTIME);
-	add_clock(rec, CLOCK_BOOTTIME);
+	add_log_clock(rec, CLOCK_REALTIME);
+	add_log_clock(rec, CLOCK_BOOTTIME);
 }
 
 /* A record that cannot be written is lost; the command runs all the same. */
-static void record_end(struct log *log, struct shfs_buf *rec)
+static void end_run_record(struct log *log, struct shfs_buf *rec)
 {
-	add_number(rec, log->seq);
+	add_log_number(rec, log->seq);
 	shfs_buf_char(rec, '\n');
 	if (!rec->failed && log->fd >= 0)
 		(void)!shfs_write_all(log->fd, rec->data, rec->len);
 }
 
 /* Adds the last pid that the kernel has assigned. */
-static void add_last_pid(struct shfs_buf *rec)
+static void add_log_last_pid(struct shfs_buf *rec)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	const char *last = NULL;
 
 	if (!shfs_read_file_at(AT_FDCWD, "/proc/loadavg", 4096, &text) && text.len)
 		last = strrchr(text.data, ' ');
-	add_number(rec, last ? strtoull(last, NULL, 10) : 0);
+	add_log_number(rec, last ? strtoull(last, NULL, 10) : 0);
 }
 
-static void add_cwd(struct shfs_buf *rec)
+static void add_log_cwd(struct shfs_buf *rec)
 {
 	_cleanup_free_ char *cwd = getcwd(NULL, 0);
 
-	add_field(rec, cwd ? cwd : "");
+	add_log_field(rec, cwd ? cwd : "");
 }
 
 static void log_session(struct log *log, const char *shell)
@@ -129,20 +130,20 @@ static void log_session(struct log *log, const char *shell)
 	if (shfs_proc_pid_namespace(&pid_namespace))
 		pid_namespace = 0;
 	shfs_proc_host(host);
-	record_begin(log, &rec, "S1");
-	add_number(&rec, log->self.pid);
-	add_number(&rec, log->self.start_ticks);
-	add_field(&rec, log->boot);
-	add_number(&rec, pid_namespace);
-	add_times(&rec);
-	add_field(&rec, host);
-	add_field(&rec, shell);
-	add_field(&rec, ""); /* no terminal */
-	add_cwd(&rec);
-	record_end(log, &rec);
+	begin_run_record(log, &rec, "S1");
+	add_log_number(&rec, log->self.pid);
+	add_log_number(&rec, log->self.start_ticks);
+	add_log_field(&rec, log->boot);
+	add_log_number(&rec, pid_namespace);
+	add_log_times(&rec);
+	add_log_field(&rec, host);
+	add_log_field(&rec, shell);
+	add_log_field(&rec, ""); /* no terminal */
+	add_log_cwd(&rec);
+	end_run_record(log, &rec);
 }
 
-static int log_open(struct log *log, const struct shfs_runner_options *o)
+static int open_run_log(struct log *log, const struct shfs_runner_options *o)
 {
 	_cleanup_free_ char *dir = shfs_store_hook_dir(o->store_path), *path = NULL;
 	_cleanup_close_ int self = shfs_proc_open(getpid());
@@ -171,33 +172,33 @@ static int log_open(struct log *log, const struct shfs_runner_options *o)
 	return 0;
 }
 
-static void log_begin(struct log *log, const char *text)
+static void log_command_begin(struct log *log, const char *text)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
 	_cleanup_free_ char *redacted = NULL;
 	size_t len;
 	int r = shfs_redact(log->redactor, text, strlen(text), false, &redacted, &len);
 
-	record_begin(log, &rec, r > 0 ? "B2" : "B1");
-	add_number(&rec, ++log->number);
-	add_times(&rec);
-	add_last_pid(&rec);
-	add_field(&rec, r < 0 ? "1" : "0");
-	add_cwd(&rec);
-	add_field(&rec, r < 0 ? "" : redacted ?: text);
-	record_end(log, &rec);
+	begin_run_record(log, &rec, r > 0 ? "B2" : "B1");
+	add_log_number(&rec, ++log->number);
+	add_log_times(&rec);
+	add_log_last_pid(&rec);
+	add_log_field(&rec, r < 0 ? "1" : "0");
+	add_log_cwd(&rec);
+	add_log_field(&rec, r < 0 ? "" : redacted ?: text);
+	end_run_record(log, &rec);
 }
 
 static void log_finish(struct log *log, int status)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
 
-	record_begin(log, &rec, "F1");
-	add_number(&rec, log->number);
-	add_times(&rec);
-	add_last_pid(&rec);
-	add_number(&rec, status);
-	record_end(log, &rec);
+	begin_run_record(log, &rec, "F1");
+	add_log_number(&rec, log->number);
+	add_log_times(&rec);
+	add_log_last_pid(&rec);
+	add_log_number(&rec, status);
+	end_run_record(log, &rec);
 }
 
 /* --- the runner --- */
@@ -239,12 +240,12 @@ static void become_shell(const struct log *log, const char *shell, char *text)
 	exec_shell(shell, text);
 }
 
-static int run_text(struct log *log, const char *shell, char *text)
+static int run_shell_text(struct log *log, const char *shell, char *text)
 {
 	int status = 0;
 	pid_t pid;
 
-	log_begin(log, text);
+	log_command_begin(log, text);
 	pid = fork();
 	if (!pid)
 		become_shell(log, shell, text);
@@ -326,25 +327,21 @@ struct away {
 	                   * directory */
 };
 
-static int take_file(struct away *file)
+/* Removes it; a directory that is not empty stays, and its command will complain if need
+ * be. */
+static int take_path_away(struct away *file)
 {
+	if (file->path[strlen(file->path) - 1] == '/') {
+		(void)!rmdir(file->path);
+		return 0;
+	}
 	file->fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (file->fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	return unlink(file->path) ? -errno : 0;
 }
 
-/* Removes it; a directory that is not empty stays, and its command will complain if need
- * be. */
-static int take_away(struct away *file)
-{
-	if (file->path[strlen(file->path) - 1] != '/')
-		return take_file(file);
-	(void)!rmdir(file->path);
-	return 0;
-}
-
-static int copy_bytes(int from, int to)
+static int send_file_bytes(int from, int to)
 {
 	off_t offset = 0;
 	ssize_t n;
@@ -354,12 +351,12 @@ static int copy_bytes(int from, int to)
 	return n ? -errno : 0;
 }
 
-static int copy_file(int from, int to)
+static int copy_file_back(int from, int to)
 {
 	_cleanup_buf_ struct shfs_buf left = { 0 };
 	struct timespec times[2];
 	struct stat st;
-	int r = fstat(from, &st) ? -errno : copy_bytes(from, to);
+	int r = fstat(from, &st) ? -errno : send_file_bytes(from, to);
 
 	if (!r)
 		r = shfs_xattr_copy(from, to, &left);
@@ -386,7 +383,7 @@ static int put_back(const struct away *file)
 	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno == EEXIST ? 0 : -errno;
-	return copy_file(file->fd, fd);
+	return copy_file_back(file->fd, fd);
 }
 
 /* --- one command --- */
@@ -403,9 +400,9 @@ static int run_request(struct log *log, const char *shell, const struct request 
 	int r = 0;
 
 	for (size_t i = 0; i < n && !r; i++)
-		r = take_away(&away[i]);
+		r = take_path_away(&away[i]);
 	if (!r)
-		r = run_text(log, shell, text);
+		r = run_shell_text(log, shell, text);
 	for (size_t i = 0; i < n && r && r != request->expected; i++) {
 		int error = away[i].fd < 0 ? 0 : put_back(&away[i]);
 
@@ -438,7 +435,7 @@ static int serve_request(struct log *log, const char *shell,
 }
 
 /* Runs one command. False: no more will come. */
-static bool serve(int fd, struct log *log, const char *shell)
+static bool serve_run_request(int fd, struct log *log, const char *shell)
 {
 	_cleanup_free_ char *bytes = NULL;
 	struct request request;
@@ -465,9 +462,9 @@ static void runner_child(int fd, const struct shfs_runner_options *o)
 	close(null);
 	if (o->to_stderr)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
-	started = o->store_path ? log_open(&log, o) : 0;
+	started = o->store_path ? open_run_log(&log, o) : 0;
 	if (!shfs_write_all(fd, &started, sizeof(started)) && !started)
-		while (serve(fd, &log, o->shell))
+		while (serve_run_request(fd, &log, o->shell))
 			;
 	_exit(0);
 }
@@ -510,12 +507,6 @@ void shfs_runner_end(struct shfs_runner *runner)
 	*runner = (struct shfs_runner){ 0 };
 }
 
-/* Passes a signal on; the second one kills. */
-static void pass_on(const struct shfs_runner *runner, int told)
-{
-	kill(-runner->pid, told ? SIGKILL : caught);
-}
-
 /* Waits for the answer. Only here can the signals arrive. */
 static void await_answer(const struct shfs_runner *runner)
 {
@@ -529,19 +520,12 @@ static void await_answer(const struct shfs_runner *runner)
 	sigprocmask(SIG_BLOCK, &ours, &before);
 	do {
 		if (n_caught > told) {
-			pass_on(runner, told);
+			/* passes it on; the second one kills */
+			kill(-runner->pid, told ? SIGKILL : caught);
 			told = n_caught;
 		}
 	} while (ppoll(&answer, 1, NULL, &before) < 0 && errno == EINTR);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-}
-
-static int read_status(struct shfs_runner *runner, int *status)
-{
-	await_answer(runner);
-	if (!read_all(runner->fd, status, sizeof(*status)))
-		return caught ? -EINTR : -EPIPE;
-	return caught ? -EINTR : MIN(*status, 0);
 }
 
 static int send_all(int fd, const char *data, size_t len)
@@ -576,5 +560,10 @@ int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command
 	r = message.failed || command->away.failed
 	            ? -ENOMEM
 	            : send_all(runner->fd, message.data, message.len);
-	return r ? r : read_status(runner, status);
+	if (r)
+		return r;
+	await_answer(runner);
+	if (!read_all(runner->fd, status, sizeof(*status)))
+		return caught ? -EINTR : -EPIPE;
+	return caught ? -EINTR : MIN(*status, 0);
 }

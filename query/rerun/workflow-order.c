@@ -20,7 +20,7 @@ void shfs_step_free_edges(struct shfs_step *step)
 	step->edges = NULL;
 }
 
-static int64_t number(const struct shfs_touch *t)
+static int64_t number_of_touch(const struct shfs_touch *t)
 {
 	return t->version_id & UINT32_MAX;
 }
@@ -31,7 +31,8 @@ static int compare_touches(const void *a, const void *b)
 	int r = strcmp(s->path, t->path);
 
 	if (!r)
-		r = (number(s) > number(t)) - (number(s) < number(t));
+		r = (number_of_touch(s) > number_of_touch(t)) -
+		    (number_of_touch(s) < number_of_touch(t));
 	if (!r)
 		r = (s->kind > t->kind) - (s->kind < t->kind);
 	return r ? r : (s->step->id > t->step->id) - (s->step->id < t->step->id);
@@ -60,7 +61,7 @@ static size_t end_of_group(const struct shfs_workflow *wf, size_t begin, size_t 
 	const struct shfs_touch *first = &wf->touches[begin];
 	size_t i = begin + 1;
 
-	while (i < end && number(&wf->touches[i]) == number(first) &&
+	while (i < end && number_of_touch(&wf->touches[i]) == number_of_touch(first) &&
 	       wf->touches[i].kind == first->kind)
 		i++;
 	return i;
@@ -81,19 +82,20 @@ static int order_path(struct shfs_workflow *wf, size_t begin, size_t end)
 	return r;
 }
 
-static int64_t time_of(const struct shfs_step *step)
+static int64_t time_of_step(const struct shfs_step *step)
 {
 	return step->entry ? step->entry->command.begin_ns : INT64_MIN;
 }
 
-static bool is_before(const struct shfs_step *a, const struct shfs_step *b)
+static bool is_step_before(const struct shfs_step *a, const struct shfs_step *b)
 {
 	if (a->source && b->source)
 		return strcmp(a->source->name, b->source->name) < 0;
-	return time_of(a) != time_of(b) ? time_of(a) < time_of(b) : a->id < b->id;
+	return time_of_step(a) != time_of_step(b) ? time_of_step(a) < time_of_step(b)
+	                                          : a->id < b->id;
 }
 
-static bool is_directory(const struct shfs_touch *t)
+static bool is_directory_touch(const struct shfs_touch *t)
 {
 	return t->path[strlen(t->path) - 1] == '/';
 }
@@ -104,7 +106,7 @@ static int order_directory(struct shfs_workflow *wf, size_t begin, size_t end)
 	struct shfs_touch *maker = &wf->touches[begin];
 
 	for (size_t i = begin; i < end && wf->touches[i].kind == SHFS_TOUCH_WRITE; i++)
-		if (is_before(wf->touches[i].step, maker->step))
+		if (is_step_before(wf->touches[i].step, maker->step))
 			maker = &wf->touches[i];
 	for (size_t i = begin; i < end && maker->kind == SHFS_TOUCH_WRITE; i++) {
 		struct shfs_step *step = wf->touches[i].step;
@@ -126,23 +128,16 @@ static int order_directory(struct shfs_workflow *wf, size_t begin, size_t end)
 	return 0;
 }
 
-static struct shfs_workflow_file *file_of(struct shfs_workflow *wf, int64_t version_id)
-{
-	struct shfs_workflow_file *file;
-
-	HASH_FIND(hh, wf->table, &version_id, sizeof(version_id), file);
-	return file;
-}
-
 /* Notes for each version of a path which other step writes there, and which removes
  * it. */
-static void note_path(struct shfs_workflow *wf, size_t begin, size_t end)
+static void note_touches_of_path(struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	struct shfs_step *first = NULL, *second = NULL;
 
 	for (size_t i = begin; i < end; i++) {
 		struct shfs_touch *t = &wf->touches[i];
-		struct shfs_workflow_file *file = file_of(wf, t->version_id);
+		struct shfs_workflow_file *file =
+			shfs_workflow_file_of(wf, t->version_id);
 
 		if (t->kind == SHFS_TOUCH_REMOVE && file)
 			file->removed_by = t->step;
@@ -154,7 +149,8 @@ static void note_path(struct shfs_workflow *wf, size_t begin, size_t end)
 			second = t->step;
 	}
 	for (size_t i = begin; i < end && second; i++) {
-		struct shfs_workflow_file *file = file_of(wf, wf->touches[i].version_id);
+		struct shfs_workflow_file *file =
+			shfs_workflow_file_of(wf, wf->touches[i].version_id);
 
 		if (file && file->step)
 			file->rival = file->step == first ? second : first;
@@ -172,7 +168,7 @@ static void heap_push(struct heap *heap, struct shfs_step *step)
 {
 	size_t i = heap->n++;
 
-	for (; i && is_before(step, heap->list[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i && is_step_before(step, heap->list[(i - 1) / 2]); i = (i - 1) / 2)
 		heap->list[i] = heap->list[(i - 1) / 2];
 	heap->list[i] = step;
 }
@@ -184,9 +180,9 @@ static struct shfs_step *heap_pop(struct heap *heap)
 
 	while ((child = 2 * i + 1) < heap->n) {
 		if (child + 1 < heap->n &&
-		    is_before(heap->list[child + 1], heap->list[child]))
+		    is_step_before(heap->list[child + 1], heap->list[child]))
 			child++;
-		if (!is_before(heap->list[child], last))
+		if (!is_step_before(heap->list[child], last))
 			break;
 		heap->list[i] = heap->list[child];
 		i = child;
@@ -228,18 +224,11 @@ static int say_circle(struct shfs_workflow *wf)
 	return SHFS_EXIT_REFUSED;
 }
 
-static void renumber(struct shfs_workflow *wf, struct shfs_step **order)
-{
-	memcpy(wf->steps, order, wf->n_steps * sizeof(*order));
-	for (size_t i = 0; i < wf->n_steps; i++)
-		wf->steps[i]->id = i;
-}
-
 static int compare_steps(const void *a, const void *b)
 {
 	struct shfs_step *const *s = a, *const *t = b;
 
-	return is_before(*s, *t) ? -1 : is_before(*t, *s);
+	return is_step_before(*s, *t) ? -1 : is_step_before(*t, *s);
 }
 
 /* Appends the steps that a circle holds up, by time. */
@@ -276,7 +265,9 @@ static int sort_steps(struct shfs_workflow *wf, bool strict)
 	if (n < wf->n_steps && strict)
 		return say_circle(wf);
 	append_rest(wf, order, n);
-	renumber(wf, order);
+	memcpy(wf->steps, order, wf->n_steps * sizeof(*order));
+	for (size_t i = 0; i < wf->n_steps; i++)
+		wf->steps[i]->id = i;
 	return 0;
 }
 
@@ -290,7 +281,8 @@ static int check_target(struct shfs_workflow *wf, size_t begin, size_t end)
 
 	for (size_t i = begin; i < end; i++) {
 		struct shfs_touch *t = &wf->touches[i];
-		struct shfs_workflow_file *file = file_of(wf, t->version_id);
+		struct shfs_workflow_file *file =
+			shfs_workflow_file_of(wf, t->version_id);
 
 		if (!file || !file->target ||
 		    (last->version_id == t->version_id &&
@@ -316,11 +308,11 @@ int shfs_workflow_order(struct shfs_workflow *wf, bool strict)
 		for (end = i + 1; end < wf->n_touches &&
 		                  !strcmp(wf->touches[i].path, wf->touches[end].path);)
 			end++;
-		if (is_directory(&wf->touches[i])) {
+		if (is_directory_touch(&wf->touches[i])) {
 			r = order_directory(wf, i, end);
 			continue;
 		}
-		note_path(wf, i, end);
+		note_touches_of_path(wf, i, end);
 		r = order_path(wf, i, end);
 		if (!r && strict)
 			r = check_target(wf, i, end);

@@ -79,8 +79,8 @@ void shfs_workflow_free(struct shfs_workflow *wf)
 }
 
 /* Takes ownership of version's contents. */
-static int add_file(struct shfs_workflow *wf, struct shfs_version *version,
-                    struct shfs_workflow_file **out)
+static int add_workflow_file(struct shfs_workflow *wf, struct shfs_version *version,
+                             struct shfs_workflow_file **out)
 {
 	struct shfs_workflow_file *file = calloc(1, sizeof(*file));
 
@@ -98,20 +98,29 @@ static int add_file(struct shfs_workflow *wf, struct shfs_version *version,
 	return file->hh.tbl ? 0 : -ENOMEM;
 }
 
-static int get_file(struct shfs_workflow *wf, int64_t version_id,
-                    struct shfs_workflow_file **out)
+struct shfs_workflow_file *shfs_workflow_file_of(struct shfs_workflow *wf,
+                                                 int64_t version_id)
+{
+	struct shfs_workflow_file *file;
+
+	HASH_FIND(hh, wf->table, &version_id, sizeof(version_id), file);
+	return file;
+}
+
+static int get_workflow_file(struct shfs_workflow *wf, int64_t version_id,
+                             struct shfs_workflow_file **out)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
 	int r;
 
-	HASH_FIND(hh, wf->table, &version_id, sizeof(version_id), *out);
+	*out = shfs_workflow_file_of(wf, version_id);
 	if (*out)
 		return 0;
 	r = shfs_version_load(wf->index, version_id, &version);
 	if (r > 0)
 		r = shfs_upstream_attribute(wf->graph, &version) ?: 1;
 	if (r > 0)
-		return add_file(wf, &version, out);
+		return add_workflow_file(wf, &version, out);
 	return r ? r : -ENOENT;
 }
 
@@ -125,7 +134,7 @@ static int add_touch(struct shfs_workflow *wf, struct shfs_step *step, const cha
 	return wf->touches[wf->n_touches++].path ? 0 : -ENOMEM;
 }
 
-static int add_step(struct shfs_workflow *wf, struct shfs_step **out)
+static int add_workflow_step(struct shfs_workflow *wf, struct shfs_step **out)
 {
 	struct shfs_step *step = NULL;
 
@@ -144,7 +153,7 @@ static int add_step(struct shfs_workflow *wf, struct shfs_step **out)
 #define BLANKS     " \t\n"
 #define SEPARATORS "\n;|&()`"
 
-static bool is_assignment(const char *word, size_t len)
+static bool is_prefix_assignment(const char *word, size_t len)
 {
 	return memchr(word, '=', len) && *word != '=';
 }
@@ -160,7 +169,7 @@ static bool begins_not_again(const char *text)
 		word = text + strspn(text, " \t{");
 		len = strcspn(word, BLANKS SEPARATORS);
 		if (!len ||
-		    (!is_assignment(word, len) &&
+		    (!is_prefix_assignment(word, len) &&
 		     !shfs_program_is_one_of(word, len, before, ARRAY_SIZE(before))))
 			break;
 	}
@@ -187,7 +196,7 @@ bool shfs_command_runs_again(const struct shfs_command_row *command)
 
 /* --- directories: as files, with a trailing slash --- */
 
-static char *directory_of(const char *path)
+static char *copy_directory_part(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -232,7 +241,7 @@ struct builder {
 static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
                    const struct shfs_uses *uses, const char *path, bool parent)
 {
-	_cleanup_free_ char *dir = parent ? directory_of(path) : strdup(path);
+	_cleanup_free_ char *dir = parent ? copy_directory_part(path) : strdup(path);
 	size_t n = step->dirs.n;
 	int r;
 
@@ -248,10 +257,10 @@ static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
 static int need(struct builder *b, struct shfs_graph_version *v,
                 struct shfs_workflow_file **out);
 
-static int add_source(struct builder *b, struct shfs_workflow_file *file,
-                      struct shfs_graph_maker *left_by)
+static int add_source_step(struct builder *b, struct shfs_workflow_file *file,
+                           struct shfs_graph_maker *left_by)
 {
-	int r = add_step(b->wf, &file->step);
+	int r = add_workflow_step(b->wf, &file->step);
 
 	if (r)
 		return r;
@@ -263,14 +272,6 @@ static int add_source(struct builder *b, struct shfs_workflow_file *file,
 	return r ? r
 	         : add_touch(b->wf, file->step, file->version.path,
 	                     file->version.version_id, SHFS_TOUCH_WRITE, true);
-}
-
-static int enqueue(struct builder *b, struct maker_step *m)
-{
-	if (!MAKE_ROOM(b->queue, b->n_queued, b->cap_queue))
-		return -ENOMEM;
-	b->queue[b->n_queued++] = m;
-	return 0;
 }
 
 static int get_step(struct builder *b, struct shfs_graph_maker *maker,
@@ -290,11 +291,12 @@ static int get_step(struct builder *b, struct shfs_graph_maker *maker,
 			free(m);
 			return -ENOMEM;
 		}
-		r = add_step(b->wf, &m->step);
-		if (!r)
-			r = enqueue(b, m);
+		r = add_workflow_step(b->wf, &m->step);
 		if (r)
 			return r;
+		if (!MAKE_ROOM(b->queue, b->n_queued, b->cap_queue))
+			return -ENOMEM;
+		b->queue[b->n_queued++] = m;
 		m->step->entry = &maker->entry;
 	}
 	*out = m->step;
@@ -316,7 +318,7 @@ static int need(struct builder *b, struct shfs_graph_version *v,
                 struct shfs_workflow_file **out)
 {
 	struct shfs_workflow_file *file;
-	int r = get_file(b->wf, v->version.version_id, &file);
+	int r = get_workflow_file(b->wf, v->version.version_id, &file);
 
 	if (r)
 		return r;
@@ -327,12 +329,12 @@ static int need(struct builder *b, struct shfs_graph_version *v,
 	if (!v->maker || v->maker->entry.is_process ||
 	    !shfs_command_runs_again(&v->maker->entry.command) ||
 	    (b->wf->by_name && is_changed_in_place(v)))
-		return add_source(b, file, v->maker);
+		return add_source_step(b, file, v->maker);
 	return get_step(b, v->maker, &file->step);
 }
 
-static int add_input(struct builder *b, struct shfs_step *step,
-                     struct shfs_graph_version *v)
+static int add_step_input(struct builder *b, struct shfs_step *step,
+                          struct shfs_graph_version *v)
 {
 	struct shfs_workflow_file *file;
 	int r = need(b, v, &file);
@@ -367,15 +369,15 @@ static int add_taken(struct builder *b, struct shfs_step *step, int64_t version_
 		version_id = 0;
 	r = version_id ? shfs_upstream_add(b->wf->graph, &version, &v) : 0;
 	if (!r && version_id && (!v->maker || &v->maker->entry != step->entry))
-		r = add_input(b, step, v);
+		r = add_step_input(b, step, v);
 	if (!r && removes)
 		r = add_touch(b->wf, step, version.path, version.version_id,
 		              SHFS_TOUCH_REMOVE, true);
 	return r;
 }
 
-static int add_origin(struct builder *b, struct shfs_step *step,
-                      const struct shfs_version *version)
+static int add_step_origin(struct builder *b, struct shfs_step *step,
+                           const struct shfs_version *version)
 {
 	if (!strcmp(version->source, "renamed"))
 		return add_taken(b, step, version->origin_version_id, true);
@@ -385,7 +387,7 @@ static int add_origin(struct builder *b, struct shfs_step *step,
 }
 
 /* Adds what the step had moved to the path before it left something else there. */
-static int add_moved(struct builder *b, struct shfs_step *step, int64_t version_id)
+static int add_moved_away(struct builder *b, struct shfs_step *step, int64_t version_id)
 {
 	bool carried = false;
 	int r = 1;
@@ -399,7 +401,7 @@ static int add_moved(struct builder *b, struct shfs_step *step, int64_t version_
 		if (r > 0 && version.command_id != step->entry->command.command_id)
 			return 0;
 		if (r > 0)
-			r = add_origin(b, step, &version) ?: 1;
+			r = add_step_origin(b, step, &version) ?: 1;
 		carried = version.carried;
 	}
 	return MIN(r, 0);
@@ -408,7 +410,7 @@ static int add_moved(struct builder *b, struct shfs_step *step, int64_t version_
 static int add_output(struct builder *b, struct shfs_step *step, int64_t version_id)
 {
 	struct shfs_workflow_file *file;
-	int r = get_file(b->wf, version_id, &file);
+	int r = get_workflow_file(b->wf, version_id, &file);
 
 	if (r || file->made)
 		return r;
@@ -419,11 +421,12 @@ static int add_output(struct builder *b, struct shfs_step *step, int64_t version
 		r = add_touch(b->wf, step, file->version.path, version_id,
 		              SHFS_TOUCH_WRITE, true);
 	if (!r)
-		r = add_origin(b, step, &file->version);
-	return r || file->version.carried ? r : add_moved(b, step, version_id);
+		r = add_step_origin(b, step, &file->version);
+	return r || file->version.carried ? r : add_moved_away(b, step, version_id);
 }
 
-static int add_use(struct builder *b, struct shfs_step *step, const struct shfs_use *use)
+static int add_step_use(struct builder *b, struct shfs_step *step,
+                        const struct shfs_use *use)
 {
 	if (use->directory &&
 	    (use->kind == SHFS_USE_MADE || use->kind == SHFS_USE_RENAMED))
@@ -465,12 +468,12 @@ static int fill_step(struct builder *b, struct maker_step *m)
 
 	step->n_left_out = m->maker->n_left_out;
 	for (; m->n_inputs < m->maker->n_inputs && !r; m->n_inputs++)
-		r = add_input(b, step, m->maker->inputs[m->n_inputs]);
+		r = add_step_input(b, step, m->maker->inputs[m->n_inputs]);
 	if (!r)
 		r = shfs_uses_load(b->wf->index, step->entry->command.command_id, 0, 0,
 		                   &uses);
 	for (size_t i = 0; i < uses.n && !r; i++)
-		r = add_use(b, step, &uses.list[i]);
+		r = add_step_use(b, step, &uses.list[i]);
 	for (struct shfs_graph_version *v = m->maker->made; v && !r; v = v->next_made)
 		r = add_output(b, step, v->version.version_id);
 	return r ? r : add_dirs(b->wf, step, &uses);
@@ -487,11 +490,12 @@ static int add_late_inputs(struct builder *b)
 		for (; m->n_inputs < m->maker->n_inputs && !r; m->n_inputs++)
 			if (!has_input(m->step,
 			               m->maker->inputs[m->n_inputs]->version.version_id))
-				r = add_input(b, m->step, m->maker->inputs[m->n_inputs]);
+				r = add_step_input(b, m->step,
+				                   m->maker->inputs[m->n_inputs]);
 	return r;
 }
 
-static int build(struct builder *b)
+static int build_steps(struct builder *b)
 {
 	struct shfs_workflow *wf = b->wf;
 	int r = 0;
@@ -535,7 +539,7 @@ void shfs_base_widen(char *base, const char *path)
 	}
 }
 
-static int add_root(struct shfs_workflow *wf, const struct shfs_version *version)
+static int add_project_root(struct shfs_workflow *wf, const struct shfs_version *version)
 {
 	char *root;
 	int r;
@@ -548,20 +552,20 @@ static int add_root(struct shfs_workflow *wf, const struct shfs_version *version
 }
 
 /* Finds the project of the first target, or a directory that contains all files. */
-static int find_base(struct shfs_workflow *wf)
+static int find_workflow_base(struct shfs_workflow *wf)
 {
 	struct shfs_version *first = &wf->targets.list[0]->version;
 	int r = 0;
 
 	for (size_t i = 0; i < wf->files.n && !r; i++)
-		r = add_root(wf, &wf->files.list[i]->version);
+		r = add_project_root(wf, &wf->files.list[i]->version);
 	if (r)
 		return r;
 	for (size_t i = 0; i < wf->roots.n; i++)
 		if (!wf->base && shfs_path_is_below(first->path, wf->roots.list[i]))
 			wf->base = strdup(wf->roots.list[i]);
 	if (!wf->base)
-		wf->base = directory_of(first->path);
+		wf->base = copy_directory_part(first->path);
 	if (!wf->base)
 		return -ENOMEM;
 	for (size_t i = 0; i < wf->files.n; i++)
@@ -608,8 +612,8 @@ static int name_all(struct shfs_workflow *wf)
 
 /* --- the whole --- */
 
-static int add_targets(struct shfs_workflow *wf, const struct shfs_version *targets,
-                       size_t n)
+static int add_workflow_targets(struct shfs_workflow *wf,
+                                const struct shfs_version *targets, size_t n)
 {
 	struct shfs_graph_version *v;
 	static const struct shfs_graph_limits limits = { .whole = true };
@@ -620,7 +624,7 @@ static int add_targets(struct shfs_workflow *wf, const struct shfs_version *targ
 	for (size_t i = 0; i < n && !r; i++) {
 		struct shfs_workflow_file *file;
 
-		r = get_file(wf, targets[i].version_id, &file);
+		r = get_workflow_file(wf, targets[i].version_id, &file);
 		if (!r && !file->target)
 			r = files_add(&wf->targets, file);
 		if (!r)
@@ -640,12 +644,12 @@ int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targe
 		return -ENOMEM;
 	wf->index = index;
 	wf->by_name = by_name;
-	r = add_targets(wf, targets, n);
+	r = add_workflow_targets(wf, targets, n);
 	if (!r)
-		r = build(&b);
+		r = build_steps(&b);
 	builder_clear(&b);
 	if (!r)
-		r = find_base(wf);
+		r = find_workflow_base(wf);
 	if (!r)
 		r = name_all(wf);
 	if (!r)

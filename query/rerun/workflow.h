@@ -77,6 +77,10 @@ _must_check_ int shfs_workflow_new(struct shfs_index *index,
                                    bool by_name, struct shfs_workflow **out);
 void shfs_workflow_free(struct shfs_workflow *wf);
 
+/* The file whose version this is; NULL: the workflow does not have it. */
+struct shfs_workflow_file *shfs_workflow_file_of(struct shfs_workflow *wf,
+                                                 int64_t version_id);
+
 static inline void shfs_workflow_freep(struct shfs_workflow **wf)
 {
 	shfs_workflow_free(*wf);

@@ -23,8 +23,8 @@ struct shfs_names {
 	struct name *list;
 };
 
-static int ask(struct shfs_index *index, const char *sql, int64_t file_id,
-               struct shfs_rows **rows)
+static int open_rows_of_file(struct shfs_index *index, const char *sql, int64_t file_id,
+                             struct shfs_rows **rows)
 {
 	int r = shfs_rows_open(index, sql, rows);
 
@@ -36,13 +36,14 @@ static int ask(struct shfs_index *index, const char *sql, int64_t file_id,
 static int load_change(struct shfs_index *index, int64_t file_id, struct name *name)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = ask(index,
-	            "SELECT seq_key, op = 'unlink' FROM v_access WHERE file_id = ?1"
-	            " AND is_open = 0 AND op IN ('unlink', 'rename', 'exchange', 'rmdir',"
-	            " 'symlink', 'mknod', 'mkdir') UNION ALL"
-	            " SELECT seq_key, 0 FROM v_access WHERE file2_id = ?1"
-	            " ORDER BY seq_key DESC LIMIT 2",
-	            file_id, &rows);
+	int r = open_rows_of_file(
+		index,
+		"SELECT seq_key, op = 'unlink' FROM v_access WHERE file_id = ?1"
+		" AND is_open = 0 AND op IN ('unlink', 'rename', 'exchange', 'rmdir',"
+		" 'symlink', 'mknod', 'mkdir') UNION ALL"
+		" SELECT seq_key, 0 FROM v_access WHERE file2_id = ?1"
+		" ORDER BY seq_key DESC LIMIT 2",
+		file_id, &rows);
 
 	if (!r)
 		r = shfs_rows_next(rows);
@@ -60,10 +61,10 @@ static int load_change(struct shfs_index *index, int64_t file_id, struct name *n
 static int load_creation(struct shfs_index *index, int64_t file_id, struct name *name)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = ask(index,
-	            "SELECT max(begin_ns) FROM v_access WHERE file_id = ?1"
-	            " AND is_open = 1 AND flags & 4",
-	            file_id, &rows);
+	int r = open_rows_of_file(index,
+	                          "SELECT max(begin_ns) FROM v_access WHERE file_id = ?1"
+	                          " AND is_open = 1 AND flags & 4",
+	                          file_id, &rows);
 
 	_Static_assert(SHFS_ACCESS_CREATED == 4, "as the question says");
 	if (!r)
@@ -73,7 +74,7 @@ static int load_creation(struct shfs_index *index, int64_t file_id, struct name 
 	return MIN(r, 0);
 }
 
-static struct name *find(struct shfs_names *names, const char *path)
+static struct name *find_name_by_path(struct shfs_names *names, const char *path)
 {
 	struct name *name = NULL;
 
@@ -82,17 +83,17 @@ static struct name *find(struct shfs_names *names, const char *path)
 	return name;
 }
 
-static void name_free(struct name *name)
+static void free_name(struct name *name)
 {
 	if (name)
 		free(name->path);
 	free(name);
 }
 
-static int get(struct shfs_names *names, struct shfs_index *index, int64_t file_id,
-               const char *path, struct name **out)
+static int get_name(struct shfs_names *names, struct shfs_index *index, int64_t file_id,
+                    const char *path, struct name **out)
 {
-	struct name *name = find(names, path);
+	struct name *name = find_name_by_path(names, path);
 	struct stat st;
 	int r;
 
@@ -101,7 +102,7 @@ static int get(struct shfs_names *names, struct shfs_index *index, int64_t file_
 		return 0;
 	name = calloc(1, sizeof(*name));
 	if (!name || !(name->path = strdup(path))) {
-		name_free(name);
+		free_name(name);
 		return -ENOMEM;
 	}
 	r = load_change(index, file_id, name);
@@ -112,7 +113,7 @@ static int get(struct shfs_names *names, struct shfs_index *index, int64_t file_
 		r = name->hh.tbl ? 0 : -ENOMEM;
 	}
 	if (r) {
-		name_free(name);
+		free_name(name);
 		return r;
 	}
 	if (!name->removed && !lstat(path, &st))
@@ -131,7 +132,7 @@ static struct name *root_of(struct name *name)
 	return name;
 }
 
-static void join(struct name *a, struct name *b)
+static void join_linked_names(struct name *a, struct name *b)
 {
 	a = root_of(a);
 	b = root_of(b);
@@ -153,26 +154,27 @@ int shfs_names_add(struct shfs_names **names, struct shfs_index *index, int64_t 
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	struct name *name, *other;
 	bool found = false;
-	int r = ask(index,
-	            "SELECT file2_id, path2, seq_key, begin_ns FROM v_access"
-	            " WHERE file_id = ?1 AND is_open = 0 AND op = 'link' UNION ALL"
-	            " SELECT file_id, path, seq_key, begin_ns FROM v_access"
-	            " WHERE file2_id = ?1 AND op = 'link'",
-	            file_id, &rows);
+	int r = open_rows_of_file(
+		index,
+		"SELECT file2_id, path2, seq_key, begin_ns FROM v_access"
+		" WHERE file_id = ?1 AND is_open = 0 AND op = 'link' UNION ALL"
+		" SELECT file_id, path, seq_key, begin_ns FROM v_access"
+		" WHERE file2_id = ?1 AND op = 'link'",
+		file_id, &rows);
 
 	if (!*names && !(*names = calloc(1, sizeof(**names))))
 		return -ENOMEM;
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		int64_t seq = shfs_rows_int(rows, 2), ns = shfs_rows_int(rows, 3);
 
-		r = get(*names, index, file_id, path, &name);
+		r = get_name(*names, index, file_id, path, &name);
 		if (!r && is_since(name, seq, ns))
-			r = get(*names, index, shfs_rows_int(rows, 0),
-			        shfs_rows_text(rows, 1), &other);
+			r = get_name(*names, index, shfs_rows_int(rows, 0),
+			             shfs_rows_text(rows, 1), &other);
 		else
 			continue;
 		if (!r && is_since(other, seq, ns)) {
-			join(name, other);
+			join_linked_names(name, other);
 			found = true;
 		}
 	}
@@ -181,7 +183,7 @@ int shfs_names_add(struct shfs_names **names, struct shfs_index *index, int64_t 
 
 const char *shfs_names_other(struct shfs_names *names, const char *path)
 {
-	struct name *name = find(names, path),
+	struct name *name = find_name_by_path(names, path),
 		    *there = name ? root_of(name)->there : NULL;
 
 	return there && there != name ? there->path : NULL;
@@ -189,7 +191,7 @@ const char *shfs_names_other(struct shfs_names *names, const char *path)
 
 void shfs_names_is_there(struct shfs_names *names, const char *path)
 {
-	struct name *name = find(names, path);
+	struct name *name = find_name_by_path(names, path);
 
 	if (name)
 		root_of(name)->there = name;
@@ -203,7 +205,7 @@ void shfs_names_free(struct shfs_names **names)
 		return;
 	HASH_ITER (hh, (*names)->list, name, next) {
 		HASH_DEL((*names)->list, name);
-		name_free(name);
+		free_name(name);
 	}
 	free(TAKE_PTR(*names));
 }

@@ -110,15 +110,7 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 
 /* --- projects --- */
 
-/* Is the directory on a mount of this user? */
-static int is_mounted(int dirfd)
-{
-	struct stat st;
-
-	return fstat(dirfd, &st) ? -errno : shfs_mounts_serve(st.st_dev);
-}
-
-static char *directory_path(int dirfd)
+static char *path_of_directory(int dirfd)
 {
 	char link[64], path[PATH_MAX];
 	ssize_t n;
@@ -190,11 +182,12 @@ static int begin_root(struct shfs_restore_journal *j, char *root)
 int shfs_restore_journal_enter(struct shfs_restore_journal *j, int dirfd)
 {
 	_cleanup_free_ char *directory = NULL, *root = NULL;
-	int r = is_mounted(dirfd);
+	struct stat st;
+	int r = fstat(dirfd, &st) ? -errno : shfs_mounts_serve(st.st_dev);
 
-	if (r)
+	if (r) /* an error, or it is on a mount of this user */
 		return MIN(r, 0);
-	directory = directory_path(dirfd);
+	directory = path_of_directory(dirfd);
 	if (!directory)
 		return -ENOMEM;
 	r = shfs_mounts_watch(directory);
@@ -227,7 +220,7 @@ struct sync {
 	int error;
 };
 
-static void sync_done(void *arg, int error)
+static void note_sync_done(void *arg, int error)
 {
 	struct sync *s = arg;
 
@@ -244,7 +237,7 @@ static int sync_now(struct shfs_restore_journal *j)
 	if (!s)
 		return -ENOMEM;
 	sem_init(&s->done, 0, 0);
-	r = shfs_capture_sync(j->capture, sync_done, s);
+	r = shfs_capture_sync(j->capture, note_sync_done, s);
 	if (!r) {
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += SYNC_SECONDS;
@@ -261,8 +254,8 @@ static int sync_now(struct shfs_restore_journal *j)
 	return r;
 }
 
-static int emit(struct shfs_restore_journal *j, struct shfs_record *rec,
-                struct shfs_snapshot *first, struct shfs_snapshot *second)
+static int emit_record(struct shfs_restore_journal *j, struct shfs_record *rec,
+                       struct shfs_snapshot *first, struct shfs_snapshot *second)
 {
 	struct shfs_snapshot *const contents[2] = { first, second };
 	uint64_t seq = shfs_capture_emit(j->capture, rec, contents);
@@ -272,7 +265,7 @@ static int emit(struct shfs_restore_journal *j, struct shfs_record *rec,
 	return seq ? sync_now(j) : -EIO;
 }
 
-/* Of a file: what a record of it says. */
+/* Takes the path, attributes and content of a file, as its record needs them. */
 static int snapshot(struct shfs_restore_journal *j, const char *name, int fd,
                     uint64_t max_bytes, char **path, struct stat *st,
                     struct shfs_snapshot **out)
@@ -309,7 +302,7 @@ int shfs_restore_journal_before(struct shfs_restore_journal *j, const char *name
 		.dev = st.st_dev,
 		.ino = st.st_ino,
 	};
-	return emit(j, &rec, content, NULL);
+	return emit_record(j, &rec, content, NULL);
 }
 
 int shfs_restore_journal_made(struct shfs_restore_journal *j, const char *name, int fd,
@@ -334,7 +327,7 @@ int shfs_restore_journal_made(struct shfs_restore_journal *j, const char *name, 
 		.ino = st.st_ino,
 	};
 	rec.access.last = rec.access.begin;
-	return emit(j, &rec, NULL, made);
+	return emit_record(j, &rec, NULL, made);
 }
 
 int shfs_restore_journal_linked(struct shfs_restore_journal *j, const char *name,
@@ -359,5 +352,5 @@ int shfs_restore_journal_linked(struct shfs_restore_journal *j, const char *name
 		.dev = st.st_dev,
 		.ino = st.st_ino,
 	};
-	return emit(j, &rec, NULL, NULL);
+	return emit_record(j, &rec, NULL, NULL);
 }

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-static int add(struct shfs_restore_set *set, struct shfs_version *version, char *base,
-               char *below)
+static int add_restore_item(struct shfs_restore_set *set, struct shfs_version *version,
+                            char *base, char *below)
 {
 	if (!base || !below || !MAKE_ROOM(set->items, set->n, set->cap)) {
 		free(base);
@@ -32,7 +32,7 @@ int shfs_restore_set_add(struct shfs_restore_set *set, struct shfs_index *index,
 	/* the root was a file, not a project */
 	if (!r || !*(below = shfs_path_relative(version->path, root)))
 		return shfs_restore_set_add_as(set, version, version->path);
-	return add(set, version, strdup(dir ? dir : root), strdup(below));
+	return add_restore_item(set, version, strdup(dir ? dir : root), strdup(below));
 }
 
 int shfs_restore_set_add_as(struct shfs_restore_set *set, struct shfs_version *version,
@@ -40,9 +40,9 @@ int shfs_restore_set_add_as(struct shfs_restore_set *set, struct shfs_version *v
 {
 	const char *slash = strrchr(path, '/');
 
-	return add(set, version,
-	           slash == path ? strdup("/") : strndup(path, slash - path),
-	           strdup(slash + 1));
+	return add_restore_item(set, version,
+	                        slash == path ? strdup("/") : strndup(path, slash - path),
+	                        strdup(slash + 1));
 }
 
 void shfs_restore_set_clear(struct shfs_restore_set *set)

@@ -91,7 +91,7 @@ static void say_target(struct work *w)
 	shfs_show_path(w->message, w->path);
 }
 
-static int refuse(struct work *w, const char *why)
+static int refuse_target(struct work *w, const char *why)
 {
 	say_target(w);
 	shfs_buf_printf(w->message, " %s", why);
@@ -99,7 +99,7 @@ static int refuse(struct work *w, const char *why)
 }
 
 /* error is a negative errno. */
-static int fail(struct work *w, const char *what, int error)
+static int fail_target(struct work *w, const char *what, int error)
 {
 	say_target(w);
 	shfs_buf_printf(w->message, ": %s: %s", what, strerror(-error));
@@ -146,8 +146,8 @@ static int make_directory(struct shfs_restorer *restorer, int dirfd, const char 
 
 /* Enters a directory, never through a link. A missing one is made unless restorer is
  * NULL. */
-static int enter(struct shfs_restorer *restorer, int dirfd, const char *part,
-                 const char *path)
+static int enter_directory(struct shfs_restorer *restorer, int dirfd, const char *part,
+                           const char *path)
 {
 	int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	int fd = openat(dirfd, part, flags), r;
@@ -186,8 +186,9 @@ static int open_parent(struct shfs_restorer *restorer,
 		*slash = '\0';
 		shfs_buf_printf(&path, "/%s", part);
 		if (is_plain_part(part))
-			next = path.failed ? -ENOMEM
-			                   : enter(restorer, fd, part, path.data);
+			next = path.failed
+			               ? -ENOMEM
+			               : enter_directory(restorer, fd, part, path.data);
 		close(fd);
 		fd = next;
 		part = slash + 1;
@@ -207,16 +208,17 @@ static int find_target(struct work *w, const struct shfs_restore_target *target)
 	if (!w->path) {
 		if (fd >= 0)
 			close(fd);
-		return fail(w, "cannot restore", -ENOMEM);
+		return fail_target(w, "cannot restore", -ENOMEM);
 	}
 	w->name = strrchr(w->path, '/') + 1;
 	if (fd == -ENOTDIR || fd == -ELOOP)
-		return refuse(w, "is behind a symbolic link, or something that is no"
-		                 " directory");
+		return refuse_target(w,
+		                     "is behind a symbolic link, or something that is no"
+		                     " directory");
 	if (fd == -ENOENT && w->restorer->options.dry_run)
 		return 0;
 	if (fd < 0)
-		return fail(w, "cannot open its directory", fd);
+		return fail_target(w, "cannot open its directory", fd);
 	w->dirfd = fd;
 	return 0;
 }
@@ -234,7 +236,7 @@ static bool same_state(const struct stat *a, const struct stat *b)
 
 /* Finds a version with this object, of this path if there is one: such a version keeps
  * the object alive. 1 or 0. */
-static int find_version(struct work *w, const struct shfs_object_id *id)
+static int find_version_of_object(struct work *w, const struct shfs_object_id *id)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	char object[44];
@@ -279,12 +281,12 @@ static int compare_content(struct work *w)
 	if (r <= 0)
 		return r;
 	w->same = is_object(&id, w->version);
-	r = find_version(w, &id);
+	r = find_version_of_object(w, &id);
 	w->archived = r > 0;
 	return MIN(r, 0);
 }
 
-static int look_at_file(struct work *w)
+static int inspect_present_file(struct work *w)
 {
 	struct stat st;
 	int r;
@@ -294,44 +296,45 @@ static int look_at_file(struct work *w)
 	if (w->fd < 0 && errno == EACCES)
 		return 0; /* it may not be archived */
 	if (w->fd < 0 || fstat(w->fd, &st))
-		return fail(w, "cannot read it", -errno);
+		return fail_target(w, "cannot read it", -errno);
 	if (!same_state(&st, &w->st))
-		return refuse(w, "is being changed; try again");
+		return refuse_target(w, "is being changed; try again");
 	r = compare_content(w);
 	if (r)
-		return fail(w, "cannot compare it with the store", r);
+		return fail_target(w, "cannot compare it with the store", r);
 	return 0;
 }
 
-static int look(struct work *w)
+static int inspect_target(struct work *w)
 {
 	if (w->dirfd < 0)
 		return 0;
 	if (fstatat(w->dirfd, w->name, &w->st, AT_SYMLINK_NOFOLLOW)) {
 		if (errno == ENOENT)
 			return 0;
-		return fail(w, "cannot look at it", -errno);
+		return fail_target(w, "cannot look at it", -errno);
 	}
 	w->exists = true;
 	if (w->restorer->options.only_absent)
-		return refuse(w, "is there");
+		return refuse_target(w, "is there");
 	switch (w->st.st_mode & S_IFMT) {
 	case S_IFREG:
-		return look_at_file(w);
+		return inspect_present_file(w);
 	case S_IFLNK:
 		if (w->restorer->options.force)
 			return 0;
-		return refuse(w, "is a symbolic link; --force replaces the link itself");
+		return refuse_target(
+			w, "is a symbolic link; --force replaces the link itself");
 	case S_IFDIR:
-		return refuse(w, "is a directory");
+		return refuse_target(w, "is a directory");
 	default:
-		return refuse(w, "is not a regular file");
+		return refuse_target(w, "is not a regular file");
 	}
 }
 
 /* --- the new file --- */
 
-static int make_temporary(struct work *w)
+static int make_temporary_name(struct work *w)
 {
 	uint64_t number;
 
@@ -388,10 +391,10 @@ static int set_attributes(struct work *w)
 
 static int write_new(struct work *w)
 {
-	int r = make_temporary(w);
+	int r = make_temporary_name(w);
 
 	if (r)
-		return fail(w, "cannot make a file beside it", r);
+		return fail_target(w, "cannot make a file beside it", r);
 	r = shfs_object_copy(w->restorer->store, &w->version->object, w->tmp_fd);
 	if (r) {
 		shfs_show_content_error(w->message, w->version, r);
@@ -401,7 +404,7 @@ static int write_new(struct work *w)
 	if (!r && fsync(w->tmp_fd))
 		r = -errno;
 	if (r)
-		return fail(w, "cannot finish the new file", r);
+		return fail_target(w, "cannot finish the new file", r);
 	if (!w->left.len || w->restorer->options.force)
 		return 0;
 	say_target(w);
@@ -413,7 +416,7 @@ static int write_new(struct work *w)
 
 /* --- moving into place --- */
 
-static bool is_unchanged(const struct work *w)
+static bool is_target_unchanged(const struct work *w)
 {
 	struct stat st;
 
@@ -432,7 +435,7 @@ static int rename_over(struct work *w)
 		if (errno != EINVAL && errno != ENOSYS)
 			return -errno;
 	}
-	if (!is_unchanged(w))
+	if (!is_target_unchanged(w))
 		return -EEXIST;
 	return renameat(w->dirfd, w->tmp, w->dirfd, w->name) ? -errno : 0;
 }
@@ -454,13 +457,13 @@ static int put_in_place(struct work *w)
 	if (w->journalled && w->fd >= 0) {
 		r = shfs_restore_journal_before(w->restorer->journal, w->name, w->fd);
 		if (r)
-			return fail(w, "cannot record its present content", r);
+			return fail_target(w, "cannot record its present content", r);
 	}
 	r = rename_over(w);
 	if (r == -EEXIST)
-		return refuse(w, "changed meanwhile; nothing was done");
+		return refuse_target(w, "changed meanwhile; nothing was done");
 	if (r)
-		return fail(w, "cannot replace it", r);
+		return fail_target(w, "cannot replace it", r);
 	w->tmp[0] = '\0';
 	sync_directory(w);
 	if (w->journalled)
@@ -478,7 +481,7 @@ static int keep_content(struct work *w)
 
 	if ((w->st.st_mode & 0777) != mode && !w->restorer->options.dry_run &&
 	    fchmod(w->fd, mode))
-		return fail(w, "cannot set its permissions", -errno);
+		return fail_target(w, "cannot set its permissions", -errno);
 	say_target(w);
 	shfs_buf_str(w->message, " has the content of ");
 	shfs_show_version(w->message, w->version->path, w->version->n);
@@ -510,7 +513,7 @@ static void say_done(struct work *w)
 		                (unsigned long long)w->st.st_nlink - 1);
 }
 
-static int replace(struct work *w)
+static int replace_target(struct work *w)
 {
 	struct shfs_restorer *restorer = w->restorer;
 	int r;
@@ -518,15 +521,15 @@ static int replace(struct work *w)
 	if (w->same)
 		return keep_content(w);
 	if (w->exists && !w->archived && !restorer->options.force)
-		return refuse(w, "has content that is not archived;"
-		                 " --force overwrites it");
+		return refuse_target(w, "has content that is not archived;"
+		                        " --force overwrites it");
 	if (restorer->options.dry_run) {
 		say_done(w);
 		return 0;
 	}
 	r = shfs_restore_journal_enter(restorer->journal, w->dirfd);
 	if (r < 0)
-		return fail(w, "cannot record the change", r);
+		return fail_target(w, "cannot record the change", r);
 	w->journalled = r;
 	r = write_new(w);
 	if (!r)
@@ -563,9 +566,9 @@ int shfs_restore(struct shfs_restorer *restorer, const struct shfs_version *vers
 	}
 	r = find_target(&w, target);
 	if (!r)
-		r = look(&w);
+		r = inspect_target(&w);
 	if (!r)
-		r = replace(&w);
+		r = replace_target(&w);
 	work_clear(&w);
 	return r;
 }
@@ -580,7 +583,7 @@ static int begin_other(struct work *w, const char *path)
 
 	if (!r && w->dirfd >= 0 &&
 	    !faccessat(w->dirfd, w->name, F_OK, AT_SYMLINK_NOFOLLOW))
-		r = refuse(w, "is there");
+		r = refuse_target(w, "is there");
 	return r;
 }
 
@@ -605,7 +608,7 @@ int shfs_restore_link(struct shfs_restorer *restorer, const char *path, const ch
 	int r = begin_other(&w, path);
 
 	if (!r && !restorer->options.dry_run && symlinkat(text, w.dirfd, w.name))
-		r = fail(&w, "cannot make the link", -errno);
+		r = fail_target(&w, "cannot make the link", -errno);
 	shfs_buf_str(&what, "a link to ");
 	shfs_quote_display(&what, text, strlen(text));
 	return end_other(&w, r, what.data ?: "");
@@ -620,7 +623,7 @@ int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
 	if (!r && !restorer->options.dry_run)
 		error = make_directory(restorer, w.dirfd, w.name, path);
 	if (error)
-		r = fail(&w, "cannot make the directory", error);
+		r = fail_target(&w, "cannot make the directory", error);
 	return end_other(&w, r, "a directory");
 }
 

@@ -79,7 +79,7 @@ static inline size_t glyph_at(const struct glyph *g, const char *text, size_t le
 	return 0;
 }
 
-static bool is_word(unsigned char c)
+static bool is_fuzzy_word_byte(unsigned char c)
 {
 	return isalnum(c) || c >= 0x80;
 }
@@ -91,11 +91,11 @@ static int bonus_at(const char *text, size_t i)
 	if (!i)
 		return AT_START;
 	before = (unsigned char)text[i - 1];
-	if (!is_word(c))
+	if (!is_fuzzy_word_byte(c))
 		return 0;
 	if (before == '/' || isspace(before))
 		return AT_START;
-	if (!is_word(before))
+	if (!is_fuzzy_word_byte(before))
 		return AT_WORD;
 	return (islower(before) && isupper(c)) || (!isdigit(before) && isdigit(c))
 	               ? AT_HUMP
@@ -317,7 +317,7 @@ static bool add_term(struct shfs_fuzzy *f, const char **at)
 	return true;
 }
 
-static void parse(struct shfs_fuzzy *f, const char *query)
+static void parse_fuzzy_query(struct shfs_fuzzy *f, const char *query)
 {
 	bool alternative = false;
 
@@ -344,7 +344,7 @@ int shfs_fuzzy_parse(const char *query, struct shfs_fuzzy **out)
 	f->terms = calloc(strlen(cut) + 1, sizeof(*f->terms));
 	if (!f->glyphs || !f->terms)
 		return -ENOMEM;
-	parse(f, cut);
+	parse_fuzzy_query(f, cut);
 	*out = TAKE_PTR(f);
 	return 0;
 }

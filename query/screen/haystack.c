@@ -67,7 +67,7 @@ static char *directory_prefix(char *path)
 	return shfs_buf_take(&prefix);
 }
 
-static int open_rows(struct shfs_haystack *h)
+static int open_hay_rows(struct shfs_haystack *h)
 {
 	const char *sql = !h->rows_are_files ? COMMANDS
 	                  : h->all           ? FILES
@@ -91,7 +91,7 @@ int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool
 	h->cwd = directory_prefix(shfs_operand_path("."));
 	h->home = home ? directory_prefix(shfs_operand_path(home)) : NULL;
 	h->rows_are_files = !(kinds & SHFS_HAY_COMMANDS);
-	r = open_rows(h);
+	r = open_hay_rows(h);
 	if (r)
 		return r;
 	*out = TAKE_PTR(h);
@@ -125,7 +125,7 @@ static uint64_t hash_of(const char *text, size_t len)
 }
 
 /* The slot of the command with this text, or a free one. */
-static uint32_t *slot_of(struct shfs_haystack *h, const char *text, size_t len)
+static uint32_t *slot_of_text(struct shfs_haystack *h, const char *text, size_t len)
 {
 	size_t i = hash_of(text, len) & (h->table_size - 1);
 
@@ -154,12 +154,12 @@ static int grow_table(struct shfs_haystack *h)
 	h->table_size = size;
 	for (size_t i = 0; i < h->n; i++)
 		if (!h->list[i].is_file)
-			*slot_of(h, h->texts.data + h->list[i].text, h->list[i].len) =
-				i + 1;
+			*slot_of_text(h, h->texts.data + h->list[i].text,
+			              h->list[i].len) = i + 1;
 	return 0;
 }
 
-static int add(struct shfs_haystack *h, struct shfs_hay hay, const char *text)
+static int add_hay(struct shfs_haystack *h, struct shfs_hay hay, const char *text)
 {
 	if (h->n >= INT32_MAX || !MAKE_ROOM(h->list, h->n, h->cap))
 		return -ENOMEM;
@@ -172,7 +172,7 @@ static int add(struct shfs_haystack *h, struct shfs_hay hay, const char *text)
 	return 0;
 }
 
-static int add_command(struct shfs_haystack *h)
+static int add_command_hay(struct shfs_haystack *h)
 {
 	const char *text = shfs_rows_text(h->rows, 2);
 	struct shfs_hay hay = {
@@ -188,13 +188,13 @@ static int add_command(struct shfs_haystack *h)
 	if (r || !hay.len)
 		return r;
 	if (shfs_rows_bytes(h->rows, 2) > TEXT_MAX) /* it may go on with anything */
-		return add(h, hay, text);
-	slot = slot_of(h, text, hay.len);
+		return add_hay(h, hay, text);
+	slot = slot_of_text(h, text, hay.len);
 	if (*slot) {
 		h->list[*slot - 1].times++;
 		return 0;
 	}
-	r = add(h, hay, text);
+	r = add_hay(h, hay, text);
 	if (!r) {
 		*slot = h->n;
 		h->n_commands++;
@@ -202,7 +202,7 @@ static int add_command(struct shfs_haystack *h)
 	return r;
 }
 
-static int add_file(struct shfs_haystack *h)
+static int add_file_hay(struct shfs_haystack *h)
 {
 	const char *path = shfs_rows_text(h->rows, 2);
 	struct shfs_hay hay = {
@@ -222,7 +222,7 @@ static int add_file(struct shfs_haystack *h)
 		hay.below_home = true;
 	}
 	hay.len = MIN(strlen(path), (size_t)TEXT_MAX);
-	return add(h, hay, path);
+	return add_hay(h, hay, path);
 }
 
 static int newer_first(const void *a, const void *b)
@@ -240,7 +240,7 @@ static int next_rows(struct shfs_haystack *h)
 	shfs_rows_close(TAKE_PTR(h->rows));
 	if (!h->rows_are_files && h->kinds & SHFS_HAY_FILES) {
 		h->rows_are_files = true;
-		return open_rows(h) ?: 1;
+		return open_hay_rows(h) ?: 1;
 	}
 	free(TAKE_PTR(h->table));
 	if (h->n)
@@ -257,7 +257,7 @@ int shfs_haystack_load(struct shfs_haystack *h, int64_t budget_ns)
 	if (!h->rows)
 		return 0;
 	for (size_t i = 1; !r && (r = shfs_rows_next(h->rows)) > 0; i++) {
-		r = h->rows_are_files ? add_file(h) : add_command(h);
+		r = h->rows_are_files ? add_file_hay(h) : add_command_hay(h);
 		if (!r && budget_ns && i % ROWS_MORE == 0 &&
 		    shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns > budget_ns)
 			return 1;
@@ -325,18 +325,12 @@ static int rank(struct shfs_haystack *h)
 	return 0;
 }
 
-/* Can only matches of the last search match now? */
-static bool can_narrow(const struct shfs_haystack *h, const char *query,
-                       enum shfs_hay_kinds kinds)
-{
-	return h->n_searched && h->query && h->searched == kinds &&
-	       shfs_fuzzy_narrows(query, h->query);
-}
-
 int shfs_haystack_search(struct shfs_haystack *h, const char *query,
                          enum shfs_hay_kinds kinds)
 {
-	bool narrow = can_narrow(h, query, kinds);
+	/* only matches of the last search can match now */
+	bool narrow = h->n_searched && h->query && h->searched == kinds &&
+	              shfs_fuzzy_narrows(query, h->query);
 	struct shfs_fuzzy *fuzzy;
 	char *copy = strdup(query);
 	size_t n = 0;

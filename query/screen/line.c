@@ -26,25 +26,25 @@ void shfs_line_clear(struct shfs_line *line)
 
 /* --- positions --- */
 
-static bool is_inside(const struct shfs_line *l, size_t at)
+static bool is_inside_char(const struct shfs_line *l, size_t at)
 {
 	return ((unsigned char)l->text.data[at] & 0xc0) == 0x80;
 }
 
-static size_t before(const struct shfs_line *l, size_t at)
+static size_t start_of_char_before(const struct shfs_line *l, size_t at)
 {
 	if (at)
 		at--;
-	while (at && is_inside(l, at))
+	while (at && is_inside_char(l, at))
 		at--;
 	return at;
 }
 
-static size_t behind(const struct shfs_line *l, size_t at)
+static size_t end_of_char_at(const struct shfs_line *l, size_t at)
 {
 	if (at < l->text.len)
 		at++;
-	while (at < l->text.len && is_inside(l, at))
+	while (at < l->text.len && is_inside_char(l, at))
 		at++;
 	return at;
 }
@@ -82,7 +82,7 @@ static void remove_part(struct shfs_line *l, size_t begin, size_t end, bool keep
 	l->cursor = begin;
 }
 
-static void insert(struct shfs_line *l, const char *text, size_t len)
+static void insert_text(struct shfs_line *l, const char *text, size_t len)
 {
 	if (!len || l->text.len + len > LINE_MAX_BYTES)
 		return;
@@ -105,7 +105,7 @@ static bool insert_char(struct shfs_line *l, int key)
 		return false;
 	len = wcrtomb(bytes, key, &state);
 	if (len <= sizeof(bytes))
-		insert(l, bytes, len);
+		insert_text(l, bytes, len);
 	return true;
 }
 
@@ -114,11 +114,11 @@ bool shfs_line_key(struct shfs_line *l, int key)
 	switch (key) {
 	case SHFS_KEY_LEFT:
 	case SHFS_KEY_CTRL('B'):
-		l->cursor = before(l, l->cursor);
+		l->cursor = start_of_char_before(l, l->cursor);
 		return true;
 	case SHFS_KEY_RIGHT:
 	case SHFS_KEY_CTRL('F'):
-		l->cursor = behind(l, l->cursor);
+		l->cursor = end_of_char_at(l, l->cursor);
 		return true;
 	case SHFS_KEY_HOME:
 	case SHFS_KEY_CTRL('A'):
@@ -135,11 +135,11 @@ bool shfs_line_key(struct shfs_line *l, int key)
 		l->cursor = word_behind(l, l->cursor);
 		return true;
 	case 0x7f:
-		remove_part(l, before(l, l->cursor), l->cursor, false);
+		remove_part(l, start_of_char_before(l, l->cursor), l->cursor, false);
 		return true;
 	case SHFS_KEY_DELETE:
 	case SHFS_KEY_CTRL('D'):
-		remove_part(l, l->cursor, behind(l, l->cursor), false);
+		remove_part(l, l->cursor, end_of_char_at(l, l->cursor), false);
 		return true;
 	case SHFS_KEY_ALT | 0x7f:
 	case SHFS_KEY_CTRL('W'):
@@ -152,7 +152,7 @@ bool shfs_line_key(struct shfs_line *l, int key)
 		remove_part(l, 0, l->cursor, true);
 		return true;
 	case SHFS_KEY_CTRL('Y'):
-		insert(l, l->cut.data, l->cut.len);
+		insert_text(l, l->cut.data, l->cut.len);
 		return true;
 	default:
 		return insert_char(l, key);

@@ -27,8 +27,8 @@ struct view {
 
 /* --- the list --- */
 
-static int show_maker(const struct view *v, const struct shfs_version *version, int width,
-                      struct shfs_buf *out)
+static int show_maker_line(const struct view *v, const struct shfs_version *version,
+                           int width, struct shfs_buf *out)
 {
 	_cleanup_entry_ struct shfs_entry e = { 0 };
 	int r = shfs_doer_load(v->index, version->command_id, version->process_id, &e);
@@ -54,7 +54,7 @@ static int draw_version(const struct view *v, const struct shfs_version *version
 	                (long long)version->n);
 	shfs_time_show(&line, version->time_ns);
 	shfs_buf_printf(&line, " %*s  ", SIZE_DIGITS, size.failed ? "" : size.data);
-	r = show_maker(v, version, list->columns - (int)line.len + 7, &line);
+	r = show_maker_line(v, version, list->columns - (int)line.len + 7, &line);
 	if (r || line.failed)
 		return r ?: -ENOMEM;
 	shfs_screen_put(v->split.screen, row, list->column, list->columns, line.data,
@@ -91,7 +91,7 @@ static int64_t chosen_n(const struct view *v)
 	return v->last->n - (int64_t)v->split.chosen;
 }
 
-static int draw(struct view *v)
+static int draw_log_screen(struct view *v)
 {
 	static const char *const about[] = {
 		[PATCH] = "what it changed",
@@ -120,11 +120,6 @@ static int draw(struct view *v)
 
 /* --- the text beside the list --- */
 
-static int load_version(const struct view *v, int64_t n, struct shfs_version *out)
-{
-	return shfs_version_load(v->index, v->last->file_id << 32 | n, out);
-}
-
 static int make_text(struct view *v)
 {
 	static int (*const makers[])(const struct shfs_preview *,
@@ -146,7 +141,7 @@ static int make_text(struct view *v)
 	split->text.len = 0;
 	split->scrolled = 0;
 	v->shown_n = 0;
-	r = load_version(v, chosen_n(v), &version);
+	r = shfs_version_load(v->index, v->last->file_id << 32 | chosen_n(v), &version);
 	if (r > 0) {
 		r = shfs_version_show(&p.view, &version, &split->text);
 		shfs_buf_char(&split->text, '\n');
@@ -195,7 +190,7 @@ static void scroll_page(struct shfs_split *s, int by)
 	s->scrolled = MAX(MIN(s->scrolled + by * page, s->lines - 1), 0);
 }
 
-static int take_key(struct view *v, int key)
+static int take_log_key(struct view *v, int key)
 {
 	struct shfs_split *split = &v->split;
 
@@ -227,7 +222,7 @@ static int take_key(struct view *v, int key)
 	return GO_ON;
 }
 
-static int loop(struct view *v, int *end)
+static int run_log_screen(struct view *v, int *end)
 {
 	int r = 0;
 
@@ -235,13 +230,13 @@ static int loop(struct view *v, int *end)
 		int key;
 		bool due;
 
-		r = draw(v);
+		r = draw_log_screen(v);
 		if (r)
 			break;
 		due = v->split.side.rows && v->shown_n != chosen_n(v);
 		key = shfs_screen_key(v->split.screen, due ? REST_MS : -1);
 		if (key)
-			*end = take_key(v, key);
+			*end = take_log_key(v, key);
 		else
 			r = make_text(v);
 	}
@@ -261,7 +256,7 @@ int shfs_log_choose(struct shfs_context *ctx, struct shfs_index *index,
 
 	if (code)
 		return code;
-	r = loop(&v, &end);
+	r = run_log_screen(&v, &end);
 	shfs_screen_close(v.split.screen);
 	*n = chosen_n(&v);
 	shfs_split_clear(&v.split);

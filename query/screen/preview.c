@@ -18,7 +18,8 @@
 #define COMPARED_MAX (64ULL << 20)
 #define BINARY_BYTES 8000 /* like git: a NUL in the first so many bytes */
 
-static void note(const struct shfs_preview *p, struct shfs_buf *out, const char *text)
+static void add_preview_note(const struct shfs_preview *p, struct shfs_buf *out,
+                             const char *text)
 {
 	shfs_show_dim(out, p->view.style, text);
 	shfs_buf_char(out, '\n');
@@ -51,8 +52,8 @@ int shfs_preview_command(const struct shfs_preview *p, int64_t command_id,
 
 /* --- contents --- */
 
-static void show_line(const struct shfs_preview *p, const char *line, size_t len,
-                      struct shfs_buf *out)
+static void show_diff_line(const struct shfs_preview *p, const char *line, size_t len,
+                           struct shfs_buf *out)
 {
 	const char *color = *line == '+'   ? "\033[32m"
 	                    : *line == '-' ? "\033[31m"
@@ -75,13 +76,13 @@ static void show_diff(const struct shfs_preview *p, const struct shfs_buf *diff,
 		size_t len = newline ? newline + 1 - line : end - line;
 
 		if (i >= 2 || strncmp(line, i ? "+++ " : "--- ", 4) != 0)
-			show_line(p, line, len, out);
+			show_diff_line(p, line, len, out);
 		line += len;
 	}
 	if (diff->len >= SHOWN_MAX)
-		note(p, out, "… cut here: shfs diff shows all of it");
+		add_preview_note(p, out, "… cut here: shfs diff shows all of it");
 	else if (!diff->len)
-		note(p, out, "no difference");
+		add_preview_note(p, out, "no difference");
 }
 
 /* Reads the output of diff. -EINTR: a key came first. */
@@ -101,8 +102,8 @@ static int read_diff(const struct shfs_preview *p, int fd, struct shfs_buf *diff
 	return 0;
 }
 
-static int compare(const struct shfs_preview *p, const struct shfs_diff_side side[2],
-                   struct shfs_buf *out)
+static int show_content_diff(const struct shfs_preview *p,
+                             const struct shfs_diff_side side[2], struct shfs_buf *out)
 {
 	static const struct shfs_diff_options options = { 0 };
 	_cleanup_buf_ struct shfs_buf diff = { 0 };
@@ -122,7 +123,7 @@ static int compare(const struct shfs_preview *p, const struct shfs_diff_side sid
 	if (!r)
 		show_diff(p, &diff, out);
 	else if (r == -ENOENT)
-		note(p, out, "there is no diff(1)");
+		add_preview_note(p, out, "there is no diff(1)");
 	close(fds[0]);
 	return r == -ENOENT ? 0 : r;
 }
@@ -137,13 +138,8 @@ static bool take_content(const struct shfs_preview *p, const struct shfs_version
 		shfs_buf_str(&why, "too large to be shown here");
 	else if (!shfs_version_content(p->store, v, &side->fd, &why))
 		return true;
-	note(p, out, why.data ? why.data : "");
+	add_preview_note(p, out, why.data ? why.data : "");
 	return false;
-}
-
-static bool take_nothing(struct shfs_diff_side *side)
-{
-	return !shfs_diff_nothing(side);
 }
 
 static bool take_present(const struct shfs_preview *p, const char *path,
@@ -154,11 +150,13 @@ static bool take_present(const struct shfs_preview *p, const char *path,
 	shfs_buf_char(&side->label, 'x');
 	side->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (side->fd < 0 || fstat(side->fd, &st))
-		note(p, out, errno == ENOENT ? "it does not exist now" : strerror(errno));
+		add_preview_note(p, out,
+		                 errno == ENOENT ? "it does not exist now"
+		                                 : strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		note(p, out, "it is not a regular file now");
+		add_preview_note(p, out, "it is not a regular file now");
 	else if ((uint64_t)st.st_size > COMPARED_MAX)
-		note(p, out, "too large to be shown here");
+		add_preview_note(p, out, "too large to be shown here");
 	else
 		return true;
 	return false;
@@ -173,8 +171,10 @@ int shfs_preview_patch(const struct shfs_preview *p, const struct shfs_version *
 
 	if (r < 0)
 		return r;
-	if (before.n ? take_content(p, &before, &side[0], out) : take_nothing(&side[0]))
-		r = take_content(p, v, &side[1], out) ? compare(p, side, out) : 0;
+	if (before.n ? take_content(p, &before, &side[0], out)
+	             : !shfs_diff_nothing(&side[0]))
+		r = take_content(p, v, &side[1], out) ? show_content_diff(p, side, out)
+		                                      : 0;
 	else
 		r = 0;
 	shfs_diff_side_clear(&side[0]);
@@ -189,7 +189,7 @@ int shfs_preview_since(const struct shfs_preview *p, const struct shfs_version *
 	int r = 0;
 
 	if (take_content(p, v, &side[0], out) && take_present(p, v->path, &side[1], out))
-		r = compare(p, side, out);
+		r = show_content_diff(p, side, out);
 	shfs_diff_side_clear(&side[0]);
 	shfs_diff_side_clear(&side[1]);
 	return r;
@@ -207,13 +207,14 @@ int shfs_preview_content(const struct shfs_preview *p, const struct shfs_version
 	if (take_content(p, v, &side, out)) {
 		n = read(side.fd, text, SHOWN_MAX);
 		if (n > 0 && memchr(text, '\0', MIN(n, (ssize_t)BINARY_BYTES)))
-			note(p, out, "not text");
+			add_preview_note(p, out, "not text");
 		else if (n > 0)
 			shfs_quote_text(out, text, n);
 		else
-			note(p, out, "empty");
+			add_preview_note(p, out, "empty");
 		if (n == SHOWN_MAX)
-			note(p, out, "\n… cut here: shfs cat shows all of it");
+			add_preview_note(p, out,
+			                 "\n… cut here: shfs cat shows all of it");
 	}
 	shfs_diff_side_clear(&side);
 	return 0;
@@ -235,8 +236,8 @@ static int show_gone(const struct shfs_preview *p, const struct shfs_gone_list *
 }
 
 /* Adds each version, the latest first, and returns that in *latest. */
-static int show_versions(const struct shfs_preview *p, int64_t file_id,
-                         struct shfs_version *latest, struct shfs_buf *out)
+static int show_versions_of_file(const struct shfs_preview *p, int64_t file_id,
+                                 struct shfs_version *latest, struct shfs_buf *out)
 {
 	_cleanup_gone_ struct shfs_gone_list gone = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -265,12 +266,12 @@ static int show_versions(const struct shfs_preview *p, int64_t file_id,
 int shfs_preview_file(const struct shfs_preview *p, int64_t file_id, struct shfs_buf *out)
 {
 	_cleanup_version_ struct shfs_version latest = { 0 };
-	int r = show_versions(p, file_id, &latest, out);
+	int r = show_versions_of_file(p, file_id, &latest, out);
 
 	if (r || !latest.n)
 		return r;
 	if (latest.n > VERSIONS_MAX)
-		note(p, out, "…");
+		add_preview_note(p, out, "…");
 	shfs_buf_char(out, '\n');
 	return shfs_preview_patch(p, &latest, out);
 }

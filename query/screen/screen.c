@@ -47,7 +47,7 @@ static struct {
 
 static volatile sig_atomic_t caught[NSIG];
 
-static void on_signal(int sig)
+static void catch_signal(int sig)
 {
 	caught[sig] = 1;
 }
@@ -89,7 +89,7 @@ static void on_exit_close(void)
 	shfs_screen_close(now.screen);
 }
 
-/* Gets a sequence that leaves a mode; nobody has terminals that need pauses in it. */
+/* Gets a sequence that leaves a mode; no terminal in use needs pauses in it. */
 static void remember_leave(const char *name)
 {
 	const char *text = tigetstr((char *)name);
@@ -109,7 +109,7 @@ static void remember_leave(const char *name)
 
 static void catch_signals(struct shfs_screen *s)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = catch_signal };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -283,7 +283,7 @@ static int resize(void)
 }
 
 /* Ends by the signal, as if it had not been caught: so the shell learns how it ended. */
-static void end_by(struct shfs_screen *s, int sig)
+static void end_by_signal(struct shfs_screen *s, int sig)
 {
 	sigset_t set;
 
@@ -295,7 +295,7 @@ static void end_by(struct shfs_screen *s, int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Stops until somebody continues it. */
+/* Stops the process until SIGCONT continues it. */
 static int stop(pid_t whom)
 {
 	struct sigaction stops = { .sa_handler = SIG_DFL }, ours;
@@ -319,7 +319,7 @@ static int take_signal(struct shfs_screen *s)
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (caught[ends[i]])
-			end_by(s, ends[i]);
+			end_by_signal(s, ends[i]);
 	if (caught[SIGTSTP]) {
 		caught[SIGTSTP] = 0;
 		return stop(getpid());

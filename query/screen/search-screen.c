@@ -60,7 +60,7 @@ static void find_again(struct view *v, const struct shfs_hay *before)
 	v->split.chosen = 0;
 }
 
-static int search(struct view *v)
+static int search_typed_line(struct view *v)
 {
 	int r = shfs_haystack_search(v->search->haystack, v->line.text.data, v->kinds);
 
@@ -69,7 +69,7 @@ static int search(struct view *v)
 	return r;
 }
 
-static int load(struct view *v)
+static int load_haystack_slice(struct view *v)
 {
 	const struct shfs_hay *now = chosen(v, v->split.chosen);
 	struct shfs_hay before = now ? *now : (struct shfs_hay){ 0 };
@@ -79,7 +79,7 @@ static int load(struct view *v)
 	if (r < 0)
 		return r;
 	v->loading = r > 0;
-	r = search(v);
+	r = search_typed_line(v);
 	v->split.chosen = rank;
 	if (!r)
 		find_again(v, &before);
@@ -138,8 +138,8 @@ static size_t first_seen(const struct shfs_hay *hay, const char *text, const boo
 	return at;
 }
 
-static int show_text(const struct view *v, const struct shfs_hay *hay, int width,
-                     struct shfs_buf *out)
+static int show_marked_text(const struct view *v, const struct shfs_hay *hay, int width,
+                            struct shfs_buf *out)
 {
 	const char *text = shfs_haystack_text(v->search->haystack, hay);
 	_cleanup_free_ bool *marked = calloc(hay->len + 1, sizeof(*marked));
@@ -178,7 +178,7 @@ static int draw_item(const struct view *v, size_t rank, int row)
 	shfs_buf_str(&line, OFF);
 	if (hay->is_file)
 		shfs_buf_str(&line, "\033[36m");
-	r = show_text(v, hay, v->split.list.columns - 2 - AGE_COLUMNS, &line);
+	r = show_marked_text(v, hay, v->split.list.columns - 2 - AGE_COLUMNS, &line);
 	if (r || line.failed)
 		return -ENOMEM;
 	shfs_screen_put(v->split.screen, row, v->split.list.column, v->split.list.columns,
@@ -191,7 +191,7 @@ static int draw_item(const struct view *v, size_t rank, int row)
 
 /* Adds the typed line; if it does not fit, the part before the cursor. Returns its
  * column. */
-static int show_line(const struct view *v, struct shfs_buf *out)
+static int show_typed_line(const struct view *v, struct shfs_buf *out)
 {
 	const struct shfs_line *line = &v->line;
 	int room = MAX(shfs_screen_columns(v->split.screen) - 3, 1);
@@ -219,7 +219,8 @@ static int draw_head(struct view *v)
 	};
 	const struct shfs_haystack *h = v->search->haystack;
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int columns = shfs_screen_columns(v->split.screen), column = show_line(v, &text);
+	int columns = shfs_screen_columns(v->split.screen),
+	    column = show_typed_line(v, &text);
 
 	if (!text.failed)
 		shfs_screen_put(v->split.screen, 0, 0, columns, text.data, text.len,
@@ -233,7 +234,7 @@ static int draw_head(struct view *v)
 	return column;
 }
 
-static int draw(struct view *v)
+static int draw_search_screen(struct view *v)
 {
 	struct shfs_split *split = &v->split;
 	int r = 0;
@@ -313,7 +314,7 @@ static int type(struct view *v, int key)
 
 enum { GO_ON, CHOSE, LEFT };
 
-static int take_key(struct view *v, int key, int *end)
+static int take_search_key(struct view *v, int key, int *end)
 {
 	switch (key) {
 	case '\r':
@@ -350,7 +351,7 @@ static int take_key(struct view *v, int key, int *end)
 }
 
 /* Runs until something is chosen, or the user leaves. */
-static int loop(struct view *v, int *end)
+static int run_search_screen(struct view *v, int *end)
 {
 	int r = 0;
 
@@ -358,18 +359,18 @@ static int loop(struct view *v, int *end)
 		int key;
 
 		if (v->changed)
-			r = search(v);
+			r = search_typed_line(v);
 		if (!r)
-			r = draw(v);
+			r = draw_search_screen(v);
 		if (r)
 			break;
 		key = shfs_screen_key(v->split.screen, v->loading          ? 0
 		                                       : is_preview_due(v) ? REST_MS
 		                                                           : -1);
 		if (key)
-			r = take_key(v, key, end);
+			r = take_search_key(v, key, end);
 		else
-			r = v->loading ? load(v) : make_preview(v);
+			r = v->loading ? load_haystack_slice(v) : make_preview(v);
 	}
 	return r;
 }
@@ -388,7 +389,7 @@ int shfs_search_choose(struct shfs_search *s, struct shfs_hay *out)
 	         : shfs_screen_open(shfs_context_screen_color(s->ctx), !s->is_line,
 	                            &v.split.screen);
 	if (!code) {
-		r = loop(&v, &end);
+		r = run_search_screen(&v, &end);
 		shfs_screen_close(v.split.screen);
 	}
 	if (!code && !r && end == CHOSE)

@@ -44,7 +44,7 @@ static void draw_border(const struct shfs_split *s)
 }
 
 /* Scrolls until the chosen line is visible. */
-static void follow(struct shfs_split *s, size_t n)
+static void scroll_to_chosen(struct shfs_split *s, size_t n)
 {
 	size_t rows = MAX(s->list.rows, 1);
 
@@ -60,7 +60,7 @@ void shfs_split_draw(struct shfs_split *s, size_t n)
 
 	shfs_screen_clear(s->screen);
 	lay_out(s);
-	follow(s, n);
+	scroll_to_chosen(s, n);
 	draw_border(s);
 	s->lines = 0;
 	if (s->text.len)
