@@ -169,7 +169,8 @@ static void note_created(struct shfs_ingest *ing, const struct shfs_rec_access *
 {
 	int64_t begin_ns = sane_time(in->begin).real_ns;
 
-	if (!(in->flags & SHFS_ACCESS_CREATED) || !f->versions || begin_ns <= f->since_ns)
+	if (!(in->flags & SHFS_ACCESS_CREATED) || (!f->versions && !f->last_ns) ||
+	    begin_ns <= f->since_ns)
 		return;
 	f->since_ns = begin_ns;
 	shfs_file_changed(ing, f);

@@ -783,7 +783,7 @@ static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
 
 	if (!r)
 		r = shfs_version_linked(ing, to, from->dev, from->ino);
-	if (to->versions)
+	if (to->versions || to->last_ns)
 		to->since_ns = by->time_ns;
 	to->present = true;
 	to->directory = from->directory;
@@ -875,6 +875,8 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 		r = place_all(ing, &moves, c->file2, mover(c), &c->op->content);
 	if (!r && !c->op->directory)
 		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
+	if (c->op->victim.flags) /* a file that may have no version yet */
+		c->file2->since_ns = c->real_ns;
 	if (!r && !c->op->directory && c->seen)
 		c->made = c->file2->versions;
 	return r;
