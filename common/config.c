@@ -90,7 +90,7 @@ static int set_number(int64_t *out, const char *value, int64_t least, int64_t mo
 	return 0;
 }
 
-static int set_text(char **field, const char *value)
+static int set_config_text(char **field, const char *value)
 {
 	char *copy = strdup(value);
 
@@ -216,12 +216,12 @@ static int set_store(struct shfs_config *cfg, const char *name, const char *valu
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
-		return set_text(&cfg->pager, value);
+		return set_config_text(&cfg->pager, value);
 	if (!strcmp(name, "color")) {
 		if (strcmp(value, "auto") && strcmp(value, "always") &&
 		    strcmp(value, "never"))
 			return -EINVAL;
-		return set_text(&cfg->color, value);
+		return set_config_text(&cfg->color, value);
 	}
 	return -ENOENT;
 }

@@ -53,7 +53,7 @@ static void argv_free(struct shfs_argv *argv)
 }
 
 /* Lock held, and let go while it reads. */
-static void read_next(struct shfs_argv_readers *r)
+static void read_next_argv(struct shfs_argv_readers *r)
 {
 	struct shfs_argv *argv = r->queue;
 
@@ -73,7 +73,7 @@ static void read_next(struct shfs_argv_readers *r)
 	pthread_cond_broadcast(&r->change);
 }
 
-static void *run(void *arg)
+static void *run_argv_reader(void *arg)
 {
 	struct reader *self = arg;
 	struct shfs_argv_readers *r = self->readers;
@@ -84,7 +84,7 @@ static void *run(void *arg)
 	pthread_cond_broadcast(&r->change);
 	while (!r->closing) {
 		if (r->queue)
-			read_next(r);
+			read_next_argv(r);
 		else
 			pthread_cond_wait(&r->work, &r->lock);
 	}
@@ -132,7 +132,7 @@ int shfs_argv_readers_new(struct shfs_argv_readers **out)
 		struct reader *reader = &r->list[r->n];
 
 		reader->readers = r;
-		err = pthread_create(&reader->thread, NULL, run, reader);
+		err = pthread_create(&reader->thread, NULL, run_argv_reader, reader);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	/* The program may fork, or install a seccomp filter, once this returns. So all

@@ -36,7 +36,7 @@ void shfs_guardian_alert(const struct shfs_guardian *g)
 
 /* Closes all but what the guardian needs: no terminal, and nothing that keeps a file
  * system busy. */
-static void let_go(struct shfs_guardian *g)
+static void close_unneeded_fds(struct shfs_guardian *g)
 {
 	int *kept[] = { &g->orders, &g->guarded, &g->store.state_fd,
 		        &g->store.journal_fd };
@@ -148,7 +148,7 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
 		g.store = *store;
 		if (!g.succeeds) {
 			close(fds[1]);
-			let_go(&g);
+			close_unneeded_fds(&g);
 		}
 		prctl(PR_SET_NAME, "shfs-guardian");
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -97,8 +97,8 @@ static bool is_shown(const struct shfs_store *store, const char *name,
 }
 
 /* mine: the name of a trouble file, which is linked if there is no room to write. */
-static void publish(const struct shfs_store *store, const struct shfs_buf *text,
-                    const char *mine)
+static void publish_alert(const struct shfs_store *store, const struct shfs_buf *text,
+                          const char *mine)
 {
 	char name[SHFS_ALERT_NAME_MAX];
 	int fd = store->state_fd;
@@ -126,7 +126,7 @@ static void publish_all(const struct shfs_store *store, const char *mine)
 		if (round && text.len == before.len &&
 		    !memcmp(text.data, before.data, text.len))
 			return;
-		publish(store, &text, mine);
+		publish_alert(store, &text, mine);
 		before.len = 0;
 		shfs_buf_add(&before, text.data, text.len);
 		shfs_buf_add(&before, "", 0);

@@ -147,8 +147,8 @@ static void forget_contents(struct entry *e)
 }
 
 /* Collects the records behind seq; malloc'ed. */
-static const struct shfs_record **collect(struct shfs_spool *spool, uint64_t seq,
-                                          size_t *n)
+static const struct shfs_record **records_behind(struct shfs_spool *spool, uint64_t seq,
+                                                 size_t *n)
 {
 	const struct shfs_record **records =
 		calloc(SHFS_SPOOL_BYTES / sizeof(struct entry) + 1, sizeof(*records));
@@ -195,7 +195,7 @@ int shfs_spool_rescue(struct shfs_spool *spool, struct shfs_store *store,
 	last = MAX(spool->done, shfs_journal_last_seq(store, &spool->identity));
 	if (spool->last_missed > last)
 		missed = spool->n_missed;
-	records = collect(spool, last, &n);
+	records = records_behind(spool, last, &n);
 	if (!records)
 		return -ENOMEM;
 	if (!n && !missed)

@@ -316,7 +316,7 @@ static int hold(struct shfs_index *index)
 	return r ? r : MIN(shfs_sql_int(index, &n, "SELECT count(*) FROM state"), 0);
 }
 
-static void let_go(struct shfs_index *index)
+static void roll_back_reading(struct shfs_index *index)
 {
 	if (!sqlite3_get_autocommit(index->db))
 		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
@@ -348,7 +348,7 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 		run->out->index_compared = !r && before == after;
 		if (run->out->index_compared)
 			r = compare_all(run, index, shfs_draft_index(draft));
-		let_go(index);
+		roll_back_reading(index);
 		shfs_draft_close(draft);
 		if (shfs_takes_nothing(r)) /* the index cannot be compared */
 			return 0;

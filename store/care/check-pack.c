@@ -145,7 +145,7 @@ static void tell_gap(struct walk *w, uint64_t from, uint64_t to)
 	w->flawed = true;
 }
 
-static int pass_gap(struct walk *w, uint64_t *at)
+static int pass_flawed_gap(struct walk *w, uint64_t *at)
 {
 	uint64_t from = *at, to;
 	int r = look_at_last(w, &from);
@@ -261,7 +261,7 @@ static int open_below(struct scan *s, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_pack(struct walk *w)
+static int open_walked_pack(struct walk *w)
 {
 	char name[256];
 	struct stat st;
@@ -302,13 +302,13 @@ static int walk_frames(struct walk *w)
 		n = frame_at(w, at, &f, &bytes);
 		if (n < 0)
 			return (int)n;
-		r = n ? note_frame(w, &f, at) : pass_gap(w, &at);
+		r = n ? note_frame(w, &f, at) : pass_flawed_gap(w, &at);
 		at += (uint64_t)n;
 	}
 	return r;
 }
 
-static int merge(struct scan *s, struct walk *w)
+static int scan_add_walk(struct scan *s, struct walk *w)
 {
 	int r = 0;
 
@@ -324,7 +324,7 @@ static int merge(struct scan *s, struct walk *w)
 int check_pack(struct reader *rd, struct unit *unit)
 {
 	struct walk w = { .rd = rd, .unit = unit, .fd = -1, .index_fd = -1 };
-	int r = open_pack(&w);
+	int r = open_walked_pack(&w);
 
 	rd->base = rd->len = 0;
 	if (r == -ENOENT) { /* removed meanwhile */
@@ -347,7 +347,7 @@ int check_pack(struct reader *rd, struct unit *unit)
 		if (!r)
 			r = check_lookup(&w);
 		if (!r)
-			r = merge(rd->scan, &w);
+			r = scan_add_walk(rd->scan, &w);
 	}
 	shfs_closep(&w.fd);
 	shfs_closep(&w.index_fd);

@@ -276,7 +276,7 @@ static int run_delete(struct shfs_index *index, int64_t run_id)
 	                        shfs_arg_int(run_id));
 }
 
-static int merge(struct shfs_index *index, const int64_t *run_ids, size_t n)
+static int merge_sorted_runs(struct shfs_index *index, const int64_t *run_ids, size_t n)
 {
 	struct run_reader list[MERGE_RUNS] = { 0 };
 	int r;
@@ -328,7 +328,7 @@ static int merge_one_size(struct shfs_index *index)
 	}
 	if (r < 0 || full == 16)
 		return MIN(r, 0);
-	return merge(index, ids[full], MERGE_RUNS) ?: 1;
+	return merge_sorted_runs(index, ids[full], MERGE_RUNS) ?: 1;
 }
 
 /* --- additions of an ingest --- */

@@ -29,7 +29,7 @@ static void fail_regcomp(sqlite3_context *ctx, int code, const regex_t *re)
 
 /* Compiles a pattern; NULL: an error was reported. A constant pattern is compiled once,
  * as auxiliary data of the statement. */
-static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
+static const regex_t *compile_regexp(sqlite3_context *ctx, sqlite3_value *pattern)
 {
 	regex_t *re = sqlite3_get_auxdata(ctx, 0);
 	const char *text;
@@ -65,7 +65,7 @@ static void regexp(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 	if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
 		return;
-	re = compile(ctx, argv[0]);
+	re = compile_regexp(ctx, argv[0]);
 	if (!re || sqlite3_value_type(argv[1]) == SQLITE_NULL)
 		return;
 	text = (const char *)sqlite3_value_text(argv[1]);

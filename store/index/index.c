@@ -235,7 +235,7 @@ static int exec(struct shfs_index *index, const char *sql)
 
 /* Gets the value of a PRAGMA or a count; the statement is not cached, as it is run once.
  */
-static int ask(struct shfs_index *index, const char *sql, int64_t *out)
+static int query_number(struct shfs_index *index, const char *sql, int64_t *out)
 {
 	sqlite3_stmt *stmt = NULL;
 	int rc = sqlite3_prepare_v2(index->db, sql, -1, &stmt, NULL);
@@ -353,12 +353,12 @@ enum state {
 static int examine(struct shfs_index *index)
 {
 	int64_t id = 0, version = 0, objects = 0;
-	int r = ask(index, "PRAGMA application_id", &id);
+	int r = query_number(index, "PRAGMA application_id", &id);
 
 	if (!r)
-		r = ask(index, "PRAGMA user_version", &version);
+		r = query_number(index, "PRAGMA user_version", &version);
 	if (!r)
-		r = ask(index, "SELECT count(*) FROM sqlite_schema", &objects);
+		r = query_number(index, "SELECT count(*) FROM sqlite_schema", &objects);
 	if (r)
 		return r;
 	if (!id && !version && !objects)
@@ -531,7 +531,7 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 }
 
 /* Is SQLite's log not empty? */
-static bool has_log(struct shfs_store *store)
+static bool has_sqlite_log(struct shfs_store *store)
 {
 	struct stat st;
 
@@ -545,7 +545,7 @@ static bool has_log(struct shfs_store *store)
 static int open_frozen(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	bool log = has_log(store);
+	bool log = has_sqlite_log(store);
 	int r = open_database(store, INDEX_NAME, log, !log, &index);
 
 	if (r)
@@ -639,10 +639,10 @@ static int copy_over(struct shfs_index *from, struct shfs_index *to)
 static int check_size(struct shfs_index *index)
 {
 	int64_t pages = 0, bytes = 0;
-	int r = ask(index, "PRAGMA page_count", &pages);
+	int r = query_number(index, "PRAGMA page_count", &pages);
 
 	if (!r)
-		r = ask(index, "PRAGMA page_size", &bytes);
+		r = query_number(index, "PRAGMA page_size", &bytes);
 	return !r && (uint64_t)(pages * bytes) > SHFS_INDEX_MEMORY_MAX ? -EFBIG : r;
 }
 
@@ -682,7 +682,7 @@ int shfs_index_open_in_memory(struct shfs_store *store, struct shfs_index *from,
 	if (!r)
 		r = from ? copy_over(from, index) : make_schema(index, false);
 	if (!r)
-		r = ask(index, "PRAGMA page_size", &bytes);
+		r = query_number(index, "PRAGMA page_size", &bytes);
 	if (r)
 		return r;
 	snprintf(limit, sizeof(limit),
@@ -792,7 +792,7 @@ static void damaged_name(unsigned n, char out[static sizeof(DAMAGED_NAME) + 12])
 
 /* Sets aside a file that is in the index's place and cannot be read (of a newer shfs, or
  * of another program). Its log must not become that of its successor. */
-static int move_aside(struct shfs_store *store)
+static int move_index_aside(struct shfs_store *store)
 {
 	char name[sizeof(DAMAGED_NAME) + 12];
 	unsigned n = 0;
@@ -821,7 +821,7 @@ static int open_target(struct shfs_store *store, struct shfs_index **out)
 	}
 	shfs_debug(INGEST, "the index cannot be read (%s): moved aside",
 	           strerrordesc_np(-r));
-	r = move_aside(store);
+	r = move_index_aside(store);
 	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);
 }
 
@@ -873,6 +873,6 @@ int shfs_index_clean(struct shfs_store *store)
 	if (!r)
 		r = remove_damaged(store);
 	if (!r)
-		r = ask(index, "PRAGMA wal_checkpoint(TRUNCATE)", &busy);
+		r = query_number(index, "PRAGMA wal_checkpoint(TRUNCATE)", &busy);
 	return r ? r : busy ? -EBUSY : 0;
 }

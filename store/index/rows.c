@@ -20,7 +20,7 @@ static sqlite3_stmt *take_kept(struct shfs_index *index, const char *sql)
 	return NULL;
 }
 
-static void keep(struct shfs_index *index, sqlite3_stmt *stmt)
+static void keep_statement(struct shfs_index *index, sqlite3_stmt *stmt)
 {
 	sqlite3_stmt **slot = &index->kept[index->next_kept++ % ARRAY_SIZE(index->kept)];
 
@@ -65,7 +65,7 @@ void shfs_rows_close(struct shfs_rows *rows)
 	if (!rows)
 		return;
 	if (rows->stmt)
-		keep(rows->index, rows->stmt);
+		keep_statement(rows->index, rows->stmt);
 	free(rows);
 }
 

@@ -289,7 +289,7 @@ uint64_t shfs_journal_last_seq(const struct shfs_store *store,
 	return seq;
 }
 
-static size_t pack(void *out, size_t cap, const struct shfs_buf *b)
+static size_t compress_segment(void *out, size_t cap, const struct shfs_buf *b)
 {
 	ZSTD_CCtx *ctx = ZSTD_createCCtx();
 	size_t n;
@@ -312,7 +312,7 @@ int shfs_segment_seal(int dirfd, const char *name, const char *suffix,
 
 	if (!packed)
 		return -ENOMEM;
-	n = pack(packed, cap, b);
+	n = compress_segment(packed, cap, b);
 	if (!n)
 		return -ENOMEM;
 	snprintf(sealed, sizeof(sealed), "%s%s", name, suffix);
@@ -320,7 +320,7 @@ int shfs_segment_seal(int dirfd, const char *name, const char *suffix,
 }
 
 /* Sealing only saves space: whatever fails, the segment as it was written stays. */
-static void seal(struct shfs_journal *j, uint32_t n)
+static void seal_segment_file(struct shfs_journal *j, uint32_t n)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	char name[256];
@@ -361,7 +361,7 @@ int shfs_journal_rotate(struct shfs_journal *j)
 		return r;
 	}
 	close(old);
-	seal(j, j->id.segment - 1);
+	seal_segment_file(j, j->id.segment - 1);
 	return 0;
 }
 
@@ -417,7 +417,7 @@ int shfs_journal_close(struct shfs_journal *j)
 	if (!r)
 		r = shfs_journal_sync(j);
 	if (!r)
-		seal(j, j->id.segment);
+		seal_segment_file(j, j->id.segment);
 	shfs_journal_free(j);
 	return r;
 }

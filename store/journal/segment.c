@@ -95,7 +95,7 @@ void shfs_segment_close(struct shfs_segment *s)
 /* --- bytes --- */
 
 /* Makes room for need bytes from pos on; bytes before pos are dropped. */
-static int make_room(struct shfs_segment *s, size_t need)
+static int make_window_room(struct shfs_segment *s, size_t need)
 {
 	size_t skip = MIN(s->pos - s->base, (uint64_t)s->len);
 	size_t cap = MAX(need, (size_t)READ_BYTES);
@@ -131,7 +131,7 @@ static int read_plain(struct shfs_segment *s)
  * Reads the bytes of a sealed segment that follow the window. The segment ends where it
  * is cut short or damaged, or larger than a segment may be.
  */
-static int read_sealed(struct shfs_segment *s)
+static int unpack_into_window(struct shfs_segment *s)
 {
 	ZSTD_outBuffer out = { s->window, s->cap, s->len };
 	size_t left;
@@ -167,7 +167,7 @@ static int skip_sealed(struct shfs_segment *s)
 	while (!r && !s->ended && s->pos > s->base + s->len) {
 		s->base += s->len;
 		s->len = 0;
-		r = read_sealed(s);
+		r = unpack_into_window(s);
 	}
 	return r;
 }
@@ -183,7 +183,7 @@ static size_t available(const struct shfs_segment *s)
  * Makes at least need bytes from pos on available in the window, as far as the file has
  * them. Returns how many there are.
  */
-static ssize_t fill(struct shfs_segment *s, size_t need)
+static ssize_t fill_window(struct shfs_segment *s, size_t need)
 {
 	int r = 0;
 
@@ -197,9 +197,9 @@ static ssize_t fill(struct shfs_segment *s, size_t need)
 	if (s->unpacker)
 		r = skip_sealed(s);
 	if (!r && !s->ended)
-		r = make_room(s, need);
+		r = make_window_room(s, need);
 	if (!r)
-		r = s->unpacker ? read_sealed(s) : read_plain(s);
+		r = s->unpacker ? unpack_into_window(s) : read_plain(s);
 	return r ? r : (ssize_t)available(s);
 }
 
@@ -220,7 +220,7 @@ static bool is_complete(const struct shfs_segment *s)
 /* Reads the length of the frame at pos from its head: 1; 0: the file ends; -EBADMSG. */
 static int frame_length(struct shfs_segment *s, size_t *len)
 {
-	ssize_t have = fill(s, SHFS_FRAME_HEAD);
+	ssize_t have = fill_window(s, SHFS_FRAME_HEAD);
 	struct shfs_cursor c;
 	uint32_t magic, payload;
 
@@ -250,7 +250,7 @@ static int check_frame(struct shfs_segment *s, size_t *len)
 		return r;
 	if (s->vain + *len > VAIN_FIRST + VAIN_EACH * s->pos)
 		return -EBADMSG;
-	have = fill(s, *len);
+	have = fill_window(s, *len);
 	if (have < 0)
 		return have;
 	if ((size_t)have < *len) {
@@ -310,7 +310,8 @@ static int resync(struct shfs_segment *s, size_t *len)
 	uint64_t start = s->pos;
 	ssize_t have;
 
-	for (s->pos++; (have = fill(s, SHFS_FRAME_HEAD)) >= SHFS_FRAME_HEAD; s->pos++) {
+	for (s->pos++; (have = fill_window(s, SHFS_FRAME_HEAD)) >= SHFS_FRAME_HEAD;
+	     s->pos++) {
 		const unsigned char *hit =
 			memchr(at_pos(s), SHFS_FRAME_MAGIC & 0xff, have);
 		int r;
@@ -388,7 +389,7 @@ int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
 	*bytes = 0;
 	if (is_complete(s))
 		return s->whole || s->fd < 0 ? SHFS_TAIL_NONE : SHFS_TAIL_DAMAGED;
-	have = fill(s, SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX + SHFS_FRAME_TAIL);
+	have = fill_window(s, SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX + SHFS_FRAME_TAIL);
 	if (have <= 0)
 		return (int)have;
 	*bytes = (uint64_t)have;
@@ -473,9 +474,9 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 
 /* --- opening --- */
 
-static int read_format(struct shfs_segment *s)
+static int read_segment_magic(struct shfs_segment *s)
 {
-	ssize_t have = fill(s, SHFS_SEGMENT_MAGIC_LEN);
+	ssize_t have = fill_window(s, SHFS_SEGMENT_MAGIC_LEN);
 
 	if (have < SHFS_SEGMENT_MAGIC_LEN)
 		return have < 0 ? have : -EBADMSG;
@@ -557,7 +558,7 @@ static struct shfs_segment *segment_new(void)
 
 static int finish_open(struct shfs_segment *s, uint64_t offset, struct shfs_segment **out)
 {
-	int r = read_format(s);
+	int r = read_segment_magic(s);
 
 	if (!r)
 		r = read_producer(s);

@@ -304,7 +304,8 @@ int content_read(struct shfs_store *store, const struct shfs_object_id *id,
 }
 
 /* *left: frames that may still be looked at. */
-static int look(struct shfs_store *store, const struct shfs_object_id *id, unsigned *left)
+static int find_intact_content(struct shfs_store *store, const struct shfs_object_id *id,
+                               unsigned *left)
 {
 	_cleanup_close_ int fd = -1;
 	uint64_t size;
@@ -318,7 +319,7 @@ static int look(struct shfs_store *store, const struct shfs_object_id *id, unsig
 			break;
 		if (r || p.frame.kind != FRAME_DELTA)
 			return r;
-		r = look(store, &p.frame.base, left);
+		r = find_intact_content(store, &p.frame.base, left);
 		if (r != -ENOENT)
 			return r;
 	}
@@ -330,7 +331,7 @@ int content_look(struct shfs_store *store, const struct shfs_object_id *id)
 {
 	unsigned left = LINKS_READ;
 
-	return look(store, id, &left);
+	return find_intact_content(store, id, &left);
 }
 
 struct comparing {
