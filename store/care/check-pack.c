@@ -163,13 +163,6 @@ static int pass_flawed_gap(struct walk *w, uint64_t *at)
 
 /* --- the index of a pack --- */
 
-static int compare_offsets(const void *a, const void *b)
-{
-	const struct pack_entry *x = a, *y = b;
-
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 struct entries {
 	struct pack_entry *list;
 	size_t n;
@@ -234,7 +227,7 @@ static int check_lookup(struct walk *w)
 		return -ENOMEM;
 	r = r < 0 ? r : pack_index_each(w->index_fd, &w->index, add_entries, &e);
 	if (!r && e.n)
-		qsort(e.list, e.n, sizeof(*e.list), compare_offsets);
+		qsort(e.list, e.n, sizeof(*e.list), pack_entry_compare_offsets);
 	if (!r)
 		at = find_difference(w, &e);
 	free(e.list);
@@ -253,14 +246,6 @@ static int check_lookup(struct walk *w)
 
 /* --- a file --- */
 
-static int open_below(struct scan *s, const char *name)
-{
-	int fd = openat(s->run->store->objects_fd, name,
-	                O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-
-	return fd < 0 ? -errno : fd;
-}
-
 static int open_walked_pack(struct walk *w)
 {
 	char name[256];
@@ -270,9 +255,10 @@ static int open_walked_pack(struct walk *w)
 	snprintf(name, sizeof(name), "%s", w->unit->name + strlen("packs/"));
 	strcpy(name + strlen(name) - strlen(".pack"), ".idx");
 	w->index_fd = pack_index_open(w->rd->scan->packs_fd, name, &w->index);
-	fd = open_below(w->rd->scan, w->unit->name);
+	fd = openat(w->rd->scan->run->store->objects_fd, w->unit->name,
+	            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return fd;
+		return -errno;
 	w->fd = fd;
 	if (fstat(fd, &st))
 		return -errno;

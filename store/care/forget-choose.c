@@ -7,20 +7,13 @@
 
 /* --- sets of numbers --- */
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 void forget_sort(struct shfs_ids *list)
 {
 	size_t n = 0;
 
 	if (!list->n)
 		return;
-	qsort(list->ids, list->n, sizeof(*list->ids), compare);
+	qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
 	for (size_t i = 0; i < list->n; i++)
 		if (!n || list->ids[i] != list->ids[n - 1])
 			list->ids[n++] = list->ids[i];
@@ -29,7 +22,8 @@ void forget_sort(struct shfs_ids *list)
 
 bool forget_has(const struct shfs_ids *list, int64_t id)
 {
-	return list->n && bsearch(&id, list->ids, list->n, sizeof(id), compare);
+	return list->n &&
+	       bsearch(&id, list->ids, list->n, sizeof(id), shfs_compare_int64);
 }
 
 /* Adds the first column of all rows. */

@@ -66,15 +66,6 @@ struct reading {
 	bool failed;                 /* no memory */
 };
 
-static void absolute(const struct reading *s, struct shfs_bytes rel, struct shfs_buf *out)
-{
-	out->len = 0;
-	shfs_buf_add(out, s->root.data, s->root.len);
-	if (rel.len && s->root.len > 1)
-		shfs_buf_char(out, '/');
-	shfs_buf_add(out, rel.data, rel.len);
-}
-
 static struct shfs_bytes bytes_of_path(const struct shfs_buf *b)
 {
 	return (struct shfs_bytes){ b->data ? b->data : "", b->len };
@@ -90,13 +81,13 @@ static void read_paths(struct reading *s, const struct shfs_record *rec)
 {
 	s->path.len = s->path2.len = 0;
 	if (rec->type == SHFS_REC_ACCESS)
-		absolute(s, rec->access.path, &s->path);
+		shfs_buf_set_path(&s->path, s->root, rec->access.path);
 	else if (rec->type == SHFS_REC_PREIMAGE)
-		absolute(s, rec->preimage.path, &s->path);
+		shfs_buf_set_path(&s->path, s->root, rec->preimage.path);
 	else if (rec->type == SHFS_REC_PATHOP)
-		absolute(s, rec->pathop.path, &s->path);
+		shfs_buf_set_path(&s->path, s->root, rec->pathop.path);
 	if (is_path_op(rec))
-		absolute(s, rec->pathop.path2, &s->path2);
+		shfs_buf_set_path(&s->path2, s->root, rec->pathop.path2);
 }
 
 static bool content_goes(const struct reading *s, const struct shfs_content *c)
@@ -161,7 +152,7 @@ static enum verdict drop_or_rescue_record(struct reading *s, struct shfs_record 
 		return DROP;
 	content = *c;
 	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be reused */
-	absolute(s, path, &s->path);
+	shfs_buf_set_path(&s->path, s->root, path);
 	key = forget_key_of_content(bytes_of_path(&s->path), &content);
 	if (forget_has(&s->f->known, key))
 		return DROP;

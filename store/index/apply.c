@@ -129,27 +129,17 @@ static bool plausible_path(struct shfs_bytes p)
 	return true;
 }
 
-static int absolute(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *out)
+static int get_file_at(struct shfs_ingest *ing, struct shfs_bytes rel,
+                       struct shfs_buf *buf, struct shfs_file **out)
 {
 	const struct shfs_buf *root = &ing->producer.root;
 
 	if (!plausible_path(rel))
 		return SHFS_DROPPED;
-	out->len = 0;
-	shfs_buf_add(out, root->data, root->len);
-	if (rel.len && root->len > 1)
-		shfs_buf_char(out, '/');
-	shfs_buf_add(out, rel.data, rel.len);
-	return out->failed ? -ENOMEM : 0;
-}
-
-static int get_file_at(struct shfs_ingest *ing, struct shfs_bytes rel,
-                       struct shfs_buf *buf, struct shfs_file **out)
-{
-	int r = absolute(ing, rel, buf);
-
-	return r ? r
-	         : shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
+	shfs_buf_set_path(buf, (struct shfs_bytes){ root->data, root->len }, rel);
+	if (buf->failed)
+		return -ENOMEM;
+	return shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
 }
 
 /* --- the records of a segment --- */

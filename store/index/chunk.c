@@ -134,12 +134,6 @@ static inline void get_more(struct shfs_cursor *c, struct shfs_access *a)
 		a->torn = shfs_varint_get(c);
 }
 
-/* Adds without overflow: the index may be damaged. */
-static int64_t wrap_add(int64_t a, uint64_t b)
-{
-	return (int64_t)((uint64_t)a + b);
-}
-
 /* Unpacks the next access. The cursor is a local copy, so that it stays in registers. */
 static void unpack_access(struct shfs_chunk_reader *r)
 {
@@ -153,11 +147,12 @@ static void unpack_access(struct shfs_chunk_reader *r)
 	a->op = a->cut = a->torn = 0;
 	a->directory = a->flawed = false;
 	a->access_id++;
-	a->seq = wrap_add(a->seq, head & OTHER_SEQ ? shfs_varint_get(&c) : 1);
+	a->seq = shfs_wrap_add(a->seq, head & OTHER_SEQ ? shfs_varint_get(&c) : 1);
 	if (!(head & SAME_FILE))
-		a->file_id = wrap_add(a->file_id, shfs_unzigzag(shfs_varint_get(&c)));
-	a->begin_us = wrap_add(a->end_us, shfs_unzigzag(shfs_varint_get(&c)));
-	a->end_us = wrap_add(a->begin_us, shfs_varint_get(&c));
+		a->file_id =
+			shfs_wrap_add(a->file_id, shfs_unzigzag(shfs_varint_get(&c)));
+	a->begin_us = shfs_wrap_add(a->end_us, shfs_unzigzag(shfs_varint_get(&c)));
+	a->end_us = shfs_wrap_add(a->begin_us, shfs_varint_get(&c));
 	if (head & HAS_SEEN)
 		a->seen_n = shfs_varint_get(&c);
 	if (head & HAS_MADE)

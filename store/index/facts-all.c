@@ -186,16 +186,9 @@ static int each_row(struct facts_all *all, const char *sql, row_fn fn)
 	return reader.result ? reader.result : shfs_index_errno(db, rc);
 }
 
-static struct shfs_bytes bytes_of(sqlite3_value *value)
-{
-	const char *data = sqlite3_value_blob(value);
-
-	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
-}
-
 static size_t keep_text(struct facts_all *all, sqlite3_value *value)
 {
-	struct shfs_bytes text = bytes_of(value);
+	struct shfs_bytes text = shfs_value_bytes(value);
 	size_t at = all->names.len;
 
 	shfs_buf_add(&all->names, text.data, text.len);
@@ -299,7 +292,7 @@ static int add_access(struct facts_all *all, struct range *p, const struct shfs_
 static int load_chunk_row(struct facts_all *all, sqlite3_value **row)
 {
 	int64_t chunk_id = sqlite3_value_int64(row[0]);
-	struct shfs_bytes data = bytes_of(row[1]);
+	struct shfs_bytes data = shfs_value_bytes(row[1]);
 	struct shfs_chunk_reader reader;
 	struct range *p = NULL;
 	int r = table_at(&all->of_process, chunk_id >> 32, (void **)&p);
@@ -324,7 +317,7 @@ static int load_directory_row(struct facts_all *all, sqlite3_value **row)
 
 static int load_file_row(struct facts_all *all, sqlite3_value **row)
 {
-	struct shfs_bytes data = bytes_of(row[4]);
+	struct shfs_bytes data = shfs_value_bytes(row[4]);
 	struct file_fact *f;
 	int r = table_at(&all->files, sqlite3_value_int64(row[0]), (void **)&f);
 
@@ -341,7 +334,8 @@ static int load_file_row(struct facts_all *all, sqlite3_value **row)
 static int load_version_row(struct facts_all *all, sqlite3_value **row)
 {
 	int64_t file_id = sqlite3_value_int64(row[0]);
-	struct shfs_bytes data = bytes_of(row[2]), object = bytes_of(row[3]);
+	struct shfs_bytes data = shfs_value_bytes(row[2]),
+			  object = shfs_value_bytes(row[3]);
 	struct range *f;
 	struct packed_version *v;
 	int r = table_at(&all->of_file, file_id, (void **)&f);
@@ -525,17 +519,11 @@ static const struct packed_access *find_access(struct facts_all *all, int64_t ac
 	                     : NULL;
 }
 
-static int take(const struct shfs_access *a, void *arg)
-{
-	*(struct shfs_access *)arg = *a;
-	return 1;
-}
-
 int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out)
 {
 	const struct packed_access *x = find_access(all, access_id);
 
-	return x ? give(x, access_id, take, out) : 0;
+	return x ? give(x, access_id, facts_copy_access, out) : 0;
 }
 
 /* Returns the command of an access of a shell; 0: none. */
@@ -840,7 +828,7 @@ int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
 	if (r || !v)
 		return r;
 	id = all->last_made[moved][v - ROWS(all->versions, packed_version)];
-	return id ? give(find_access(all, id), id, take, out) : 0;
+	return id ? give(find_access(all, id), id, facts_copy_access, out) : 0;
 }
 
 /* --- versions with the same object --- */

@@ -263,18 +263,12 @@ int shfs_facts_below(struct shfs_facts *f, const char *path, shfs_id_fn fn, void
 
 /* --- accesses --- */
 
-static int take(const struct shfs_access *a, void *arg)
-{
-	*(struct shfs_access *)arg = *a;
-	return 1;
-}
-
 static int look_at_access(struct shfs_facts *f, int64_t access_id,
                           struct shfs_access *out)
 {
 	_cleanup_reader_ struct shfs_reader reader = { .index = f->index };
 
-	return shfs_access_walk(&reader, access_id, take, out);
+	return shfs_access_walk(&reader, access_id, facts_copy_access, out);
 }
 
 int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_access *out)

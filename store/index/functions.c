@@ -222,23 +222,17 @@ static void op_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 /* --- strings: string_text(value, value of the base) --- */
 
-static struct shfs_bytes bytes_of(sqlite3_value *value)
-{
-	const char *data = sqlite3_value_blob(value);
-
-	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
-}
-
 /* Returns the unpacked string; NULL if the bytes are damaged. */
 static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct shfs_index *index = sqlite3_user_data(ctx);
-	struct shfs_bytes value = bytes_of(argv[0]);
+	struct shfs_bytes value = shfs_value_bytes(argv[0]);
 	int r = 0;
 
 	if (sqlite3_value_type(argv[1]) != SQLITE_NULL) {
-		r = shfs_string_unpack(index->codecs, value, bytes_of(argv[1]), &text);
+		r = shfs_string_unpack(index->codecs, value, shfs_value_bytes(argv[1]),
+		                       &text);
 		value = (struct shfs_bytes){ text.data, text.len };
 	}
 	if (r == -ENOMEM)

@@ -340,11 +340,6 @@ static int resync(struct shfs_segment *s, size_t *len)
 
 /* --- the end --- */
 
-static bool is_zero(const unsigned char *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
-}
-
 /* Would these bytes be a valid frame if their head were intact? */
 static bool is_right_but_for_its_head(const struct shfs_segment *s,
                                       const unsigned char *bytes, size_t len)
@@ -370,7 +365,7 @@ static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
 	size_t len = 0;
 	int r;
 
-	if (is_zero(p, have))
+	if (shfs_is_zero(p, have))
 		return true;
 	if (have < SHFS_FRAME_HEAD)
 		return !memcmp(p, &magic, MIN(have, sizeof(magic)));
@@ -379,7 +374,7 @@ static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
 		return false;
 	if (len > have)
 		return !is_right_but_for_its_head(s, p, have);
-	return is_zero(p + len - SHFS_FRAME_TAIL, SHFS_FRAME_TAIL);
+	return shfs_is_zero(p + len - SHFS_FRAME_TAIL, SHFS_FRAME_TAIL);
 }
 
 int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)

@@ -7,6 +7,7 @@
 #include "store/objects/known.h"
 #include "store/objects/lease.h"
 #include "store/objects/object-internal.h"
+#include "store/objects/objects.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -125,11 +126,6 @@ struct shfs_put {
 	struct recent *self;
 	struct recent *base; /* base of a delta, which may not be an object yet */
 };
-
-static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
-{
-	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
-}
 
 /*
  * Finds the name for these bytes, from id->nth on. 1: an object holds them, *found; 0:
@@ -534,7 +530,7 @@ static int put_content(struct shfs_put *put, char **out)
 static struct shfs_put *batch_find(struct batch *b, const struct shfs_object_id *id)
 {
 	for (size_t i = 0; i < b->n_written; i++)
-		if (same_id(&b->written[i]->id, id))
+		if (shfs_object_equal(&b->written[i]->id, id))
 			return b->written[i];
 	return NULL;
 }

@@ -104,11 +104,6 @@ uint64_t pack_prefix(const struct shfs_object_id *id)
 
 /* --- bytes that are no frame --- */
 
-static bool is_zero(const unsigned char *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
-}
-
 /* Would these bytes be a frame if their head were intact? */
 static bool is_frame_but_for_its_head(const unsigned char *p, size_t n)
 {
@@ -135,7 +130,7 @@ bool pack_is_torn(const unsigned char *p, size_t n, bool at_end)
 	size_t len;
 	int r;
 
-	if (is_zero(p, n))
+	if (shfs_is_zero(p, n))
 		return true;
 	if (memcmp(p, "\xd5shf", MIN(n, (size_t)4)))
 		return false;
@@ -149,7 +144,7 @@ bool pack_is_torn(const unsigned char *p, size_t n, bool at_end)
 		return !is_frame_but_for_its_head(p, n);
 	/* after a power cut the file may have its length, but not its bytes */
 	return at_end && f.kind != FRAME_RAW && f.stored >= 16 &&
-	       is_zero(p + len - 16, 16);
+	       shfs_is_zero(p + len - 16, 16);
 }
 
 /* --- scanning --- */

@@ -2,6 +2,7 @@
 #include "store/objects/packs-internal.h"
 
 #include "common/io.h"
+#include "store/objects/objects.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -569,11 +570,6 @@ static int read_frame_at(struct packs *p, struct pack *pack, uint32_t offset,
 	return 0;
 }
 
-static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
-{
-	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
-}
-
 static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned skip,
                       bool *damaged, struct packed *out)
 {
@@ -591,7 +587,7 @@ static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned
 				*damaged = true;
 			else if (r && r != -ENOENT) /* the pack is gone */
 				return r;
-			if (!r && same_id(&out->frame.id, id) && !skip--)
+			if (!r && shfs_object_equal(&out->frame.id, id) && !skip--)
 				return 0;
 		}
 		if (n < 0 && n != -ENOENT)

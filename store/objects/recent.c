@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/objects/recent.h"
 
+#include "store/objects/objects.h"
+
 #include <pthread.h>
 #include <string.h>
 #include <utlist.h>
@@ -124,17 +126,12 @@ static struct recent *reference(struct recents *r, struct recent *recent)
 	return recent;
 }
 
-static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
-{
-	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
-}
-
 static struct recent *find_recent(struct recents *r, const struct shfs_object_id *id)
 {
 	struct recent *recent;
 
 	LL_FOREACH2(*bucket_of_object(r, id), recent, also)
-	if (same_id(&recent->id, id))
+	if (shfs_object_equal(&recent->id, id))
 		return recent;
 	return NULL;
 }
