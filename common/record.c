@@ -359,18 +359,13 @@ static bool same_content(const struct shfs_content *a, const struct shfs_content
 
 /* --- an access --- */
 
-static bool is_same_record_time(struct shfs_time a, struct shfs_time b)
-{
-	return a.boot_ns == b.boot_ns && a.real_ns == b.real_ns;
-}
-
 static unsigned access_shape(const struct shfs_record_context *last,
                              const struct shfs_record_file *known,
                              const struct shfs_rec_access *a)
 {
 	unsigned shape = 0;
 
-	if (!is_same_record_time(a->last, a->begin))
+	if (a->last.boot_ns != a->begin.boot_ns || a->last.real_ns != a->begin.real_ns)
 		shape |= SHAPE_LAST;
 	if (offset_of(a->begin) != last->offset_ns ||
 	    offset_of(a->last) != last->offset_ns)

@@ -142,17 +142,9 @@ void shfs_daemon_told(void)
 	ready_fd = -1;
 }
 
-static _Noreturn void await_child(int fd)
-{
-	char code = SHFS_EXIT_FAILURE;
-
-	while (read(fd, &code, 1) < 0 && errno == EINTR)
-		;
-	_exit(code);
-}
-
 int shfs_daemon_fork(void)
 {
+	char code = SHFS_EXIT_FAILURE; /* of the child */
 	int fds[2];
 	pid_t pid;
 
@@ -163,7 +155,9 @@ int shfs_daemon_fork(void)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
 	if (pid > 0) {
 		close(fds[1]);
-		await_child(fds[0]);
+		while (read(fds[0], &code, 1) < 0 && errno == EINTR)
+			;
+		_exit(code);
 	}
 	close(fds[0]);
 	ready_fd = fds[1];

@@ -182,17 +182,12 @@ static void at_prompt(void)
 	hook_at_prompt();
 }
 
-static bool zsh_edits_lines(void)
-{
-	return interact && isset(SHINSTDIN) && SHTTY != -1 && isset(USEZLE);
-}
-
 static void end_zsh_command(void)
 {
 	if (hook_is_running())
 		hook_end((int)lastval);
 	hook_show_alert();
-	if (zsh_edits_lines())
+	if (interact && isset(SHINSTDIN) && SHTTY != -1 && isset(USEZLE))
 		addtimedfn(at_prompt, 0);
 }
 

@@ -16,12 +16,6 @@
 #define ALERT_MAX  (64 << 10)
 #define ROUNDS_MAX 100
 
-static void trouble_prefix(const struct shfs_store *store,
-                           char out[static SHFS_ALERT_NAME_MAX])
-{
-	snprintf(out, SHFS_ALERT_NAME_MAX, "trouble-%s-", store->host);
-}
-
 static void trouble_name(const struct shfs_store *store, const char *root,
                          char out[static SHFS_ALERT_NAME_MAX])
 {
@@ -46,7 +40,7 @@ static int list_troubles(const struct shfs_store *store, struct dirent ***out)
 
 	if (n < 0)
 		return -errno;
-	trouble_prefix(store, prefix);
+	snprintf(prefix, sizeof(prefix), "trouble-%s-", store->host);
 	for (int i = 0; i < n; i++) {
 		const char *name = list[i]->d_name;
 		size_t len = strlen(prefix);

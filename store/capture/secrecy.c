@@ -417,13 +417,6 @@ static int purge_write(int fd, const struct shfs_objects *ids)
 	                                : 0;
 }
 
-static int purge_note(struct shfs_store *store, const struct shfs_objects *ids)
-{
-	_cleanup_close_ int fd = purge_open(store);
-
-	return fd < 0 ? fd : purge_write(fd, ids);
-}
-
 /* Drops the ids of removed objects from the file. */
 static int purge_done(struct shfs_store *store, const struct shfs_objects *gone)
 {
@@ -480,13 +473,15 @@ static int purge(struct shfs_capture *c)
 		.objects = &objects,
 		.bytes = &bytes,
 	};
-	int r;
+	int fd, r;
 
 	ids = c->purge;
 	c->purge = (struct shfs_objects){ 0 };
 	pthread_mutex_unlock(&c->lock);
 	shfs_objects_sort(&ids);
-	r = purge_note(c->store, &ids);
+	fd = purge_open(c->store);
+	r = fd < 0 ? fd : purge_write(fd, &ids);
+	shfs_closep(&fd);
 	if (!r)
 		r = shfs_collect(c->store, &how);
 	if (!r && objects == ids.n)

@@ -93,14 +93,6 @@ static struct entry *find_room(struct shfs_spool *spool, size_t size)
 	return entry_at(spool, head + left);
 }
 
-static void note_missed(struct shfs_spool *spool, uint64_t seq)
-{
-	if (spool->done >= spool->last_missed)
-		atomic_store(&spool->n_missed, 0);
-	atomic_fetch_add(&spool->n_missed, 1);
-	atomic_store(&spool->last_missed, seq);
-}
-
 void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
                     const bool has[static 2])
 {
@@ -116,7 +108,10 @@ void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
 	drop_done(spool);
 	e = find_room(spool, size);
 	if (!e) {
-		note_missed(spool, rec->seq);
+		if (spool->done >= spool->last_missed)
+			atomic_store(&spool->n_missed, 0);
+		atomic_fetch_add(&spool->n_missed, 1);
+		atomic_store(&spool->last_missed, rec->seq);
 		return;
 	}
 	capture_move_strings(strings, n, e->text);

@@ -133,16 +133,11 @@ struct reading {
 	uint64_t size;
 };
 
-static const char *suffix(const struct shfs_journal_file *file)
-{
-	return file->sealed ? ".zst" : "";
-}
-
 static struct shfs_flaw *flaw_at(const struct reading *r, enum shfs_flaw_kind kind,
                                  uint64_t offset, uint64_t bytes)
 {
 	return check_flaw(r->run, kind, offset, bytes, "journal/%s/%s%s", r->file->host,
-	                  r->file->name, suffix(r->file));
+	                  r->file->name, r->file->sealed ? ".zst" : "");
 }
 
 static void note_damage(void *arg, uint64_t from, uint64_t to)

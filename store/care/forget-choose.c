@@ -76,16 +76,6 @@ static int note_access(const struct shfs_access *a, void *arg)
 	return MIN(r, 0);
 }
 
-static int add_processes(struct shfs_forget *f)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < f->processes.n && !r; i++)
-		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
-		                            f);
-	return r;
-}
-
 static int add_uses_of_commands(struct shfs_forget *f)
 {
 	int r = 0;
@@ -380,12 +370,14 @@ static int keep_shells(struct shfs_forget *f)
 
 int forget_complete(struct shfs_forget *f)
 {
-	int r;
+	int r = 0;
 
 	forget_sort(&f->commands);
 	forget_sort(&f->processes);
 	forget_sort(&f->files);
-	r = add_processes(f);
+	for (size_t i = 0; i < f->processes.n && !r; i++)
+		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
+		                            f);
 	if (!r)
 		r = keep_shells(f);
 	f->n_loose = f->processes.n;

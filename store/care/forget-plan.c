@@ -394,11 +394,6 @@ static int remove_objects(struct plan *p, struct forget_hold *hold)
 
 /* --- all of it --- */
 
-static int remove_plan(struct shfs_store *store)
-{
-	return unlinkat(store->dirfd, PLAN_NAME, 0) || fsync(store->dirfd) ? -errno : 0;
-}
-
 static int carry_out_plan(struct shfs_store *store, const char *hook_dir,
                           struct forget_hold *hold)
 {
@@ -423,7 +418,9 @@ static int carry_out_plan(struct shfs_store *store, const char *hook_dir,
 	/* last: no row names these objects any more */
 	if (!r)
 		r = remove_objects(&p, hold);
-	return r ? r : remove_plan(store);
+	if (r)
+		return r;
+	return unlinkat(store->dirfd, PLAN_NAME, 0) || fsync(store->dirfd) ? -errno : 0;
 }
 
 int shfs_forget_pending(struct shfs_store *store)

@@ -591,16 +591,6 @@ static int hand_out_log(struct shfs_forget *f, const struct shfs_trace_file *t,
 	return r ? r : to->file(t->host, t->name, &text, to->arg);
 }
 
-static int hand_out_objects(struct handing_out *h, const struct shfs_handed_out *to)
-{
-	int r = 0;
-
-	shfs_objects_sort(&h->objects);
-	for (size_t i = 0; i < h->objects.n && !r; i++)
-		r = to->object(&h->objects.ids[i], to->arg);
-	return r;
-}
-
 int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to)
 {
 	struct handing_out h = { 0 };
@@ -609,8 +599,9 @@ int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to
 	for (size_t i = 0; i < f->trace.n && !r; i++)
 		r = f->trace.list[i].hook_log ? hand_out_log(f, &f->trace.list[i], to)
 		                              : hand_out_segment(f, i, &h, to);
-	if (!r)
-		r = hand_out_objects(&h, to);
+	shfs_objects_sort(&h.objects);
+	for (size_t i = 0; i < h.objects.n && !r; i++)
+		r = to->object(&h.objects.ids[i], to->arg);
 	shfs_objects_free(&h.objects);
 	return r;
 }

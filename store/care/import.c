@@ -242,23 +242,19 @@ static int64_t compare_records(const struct shfs_record *a, const struct shfs_re
 	return (a->seq > b->seq) - (a->seq < b->seq);
 }
 
-static int merge_add_record(struct merge *m, struct shfs_record *rec)
-{
-	if (rec->type == SHFS_REC_PRODUCER)
-		rec->producer.version = SHFS_RECORD_VERSION;
-	return shfs_rewrite_add(m->out, rec);
-}
-
 static int merge_step(struct merge *m)
 {
 	int64_t first = !m->has_ours     ? 1
 	                : !m->has_theirs ? -1
 	                                 : compare_records(&m->ours, &m->theirs);
 	bool theirs = first > 0 || (!first && tells_more(&m->theirs, &m->ours));
+	struct shfs_record *rec = theirs ? &m->theirs : &m->ours;
 	int r;
 
 	m->brings |= theirs;
-	r = merge_add_record(m, theirs ? &m->theirs : &m->ours);
+	if (rec->type == SHFS_REC_PRODUCER)
+		rec->producer.version = SHFS_RECORD_VERSION;
+	r = shfs_rewrite_add(m->out, rec);
 	if (!r && first <= 0)
 		r = next_ours(m);
 	if (r >= 0 && first >= 0)

@@ -394,13 +394,6 @@ struct search {
 	struct shfs_index *index;
 };
 
-static int search_add(struct search *s, const struct shfs_file_use *u)
-{
-	if (u->change)
-		return shfs_ids_add(s->changes, u->access_id);
-	return s->opens ? shfs_file_uses_append(s->opens, *u) : 0;
-}
-
 /* Searches one page; *last: the last file in it. */
 static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 {
@@ -417,7 +410,12 @@ static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 			s->next++;
 		if (s->next == files->n)
 			return 0;
-		r = u.file_id == files->ids[s->next] ? search_add(s, &u) : 0;
+		if (u.file_id != files->ids[s->next])
+			continue;
+		if (u.change)
+			r = shfs_ids_add(s->changes, u.access_id);
+		else
+			r = s->opens ? shfs_file_uses_append(s->opens, u) : 0;
 		if (r)
 			return r;
 	}

@@ -18,20 +18,12 @@ static void regex_destroy(void *p)
 	free(p);
 }
 
-static void fail_regcomp(sqlite3_context *ctx, int code, const regex_t *re)
-{
-	char why[160], message[200];
-
-	regerror(code, re, why, sizeof(why));
-	snprintf(message, sizeof(message), "invalid regular expression: %s", why);
-	sqlite3_result_error(ctx, message, -1);
-}
-
 /* Compiles a pattern; NULL: an error was reported. A constant pattern is compiled once,
  * as auxiliary data of the statement. */
 static const regex_t *compile_regexp(sqlite3_context *ctx, sqlite3_value *pattern)
 {
 	regex_t *re = sqlite3_get_auxdata(ctx, 0);
+	char why[160], message[200];
 	const char *text;
 	int code;
 
@@ -46,7 +38,9 @@ static const regex_t *compile_regexp(sqlite3_context *ctx, sqlite3_value *patter
 	}
 	code = regcomp(re, text, REG_EXTENDED | REG_NOSUB);
 	if (code) {
-		fail_regcomp(ctx, code, re);
+		regerror(code, re, why, sizeof(why));
+		snprintf(message, sizeof(message), "invalid regular expression: %s", why);
+		sqlite3_result_error(ctx, message, -1);
 		free(re);
 		return NULL;
 	}

@@ -114,16 +114,6 @@ static int stmt_prepare(struct shfs_index *index, const char *sql, sqlite3_stmt 
 	                                           SQLITE_PREPARE_PERSISTENT, out, NULL));
 }
 
-static int stmt_find(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
-{
-	struct shfs_stmt *s = stmts_of(index, sql);
-	int r = !s ? -ENOMEM : s->stmt ? 0 : stmt_prepare(index, sql, &s->stmt);
-
-	if (!r)
-		*out = s->stmt;
-	return r;
-}
-
 int shfs_stmt_take(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
 {
 	struct shfs_stmt *s = stmts_of(index, sql);
@@ -182,11 +172,13 @@ static int bind_arg(sqlite3_stmt *stmt, int n, const struct shfs_arg *arg)
 int shfs_sql_get_args(struct shfs_index *index, sqlite3_stmt **out, const char *sql,
                       const struct shfs_arg *args, size_t n)
 {
-	sqlite3_stmt *stmt = NULL;
-	int r = stmt_find(index, sql, &stmt);
+	struct shfs_stmt *s = stmts_of(index, sql);
+	int r = !s ? -ENOMEM : s->stmt ? 0 : stmt_prepare(index, sql, &s->stmt);
+	sqlite3_stmt *stmt;
 
 	if (r)
 		return r;
+	stmt = s->stmt;
 	sqlite3_reset(stmt);
 	for (size_t i = 0; i < n; i++) {
 		int rc = bind_arg(stmt, i + 1, &args[i]);
@@ -530,22 +522,16 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 	}
 }
 
-/* Is SQLite's log not empty? */
-static bool has_sqlite_log(struct shfs_store *store)
-{
-	struct stat st;
-
-	return !fstatat(store->index_fd, INDEX_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) &&
-	       st.st_size;
-}
-
 /* Opens for reading if there is no room for the files of SQLite's log: as an immutable
  * file; or, if the log is not empty, locked for us alone (its shared memory is then in
  * our own memory, not a file). */
 static int open_frozen(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	bool log = has_sqlite_log(store);
+	struct stat st;
+	bool log =
+		!fstatat(store->index_fd, INDEX_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) &&
+		st.st_size;
 	int r = open_database(store, INDEX_NAME, log, !log, &index);
 
 	if (r)
@@ -718,13 +704,6 @@ struct shfs_draft {
 	struct shfs_index *index;
 };
 
-static int draft_lock(struct shfs_draft *d)
-{
-	int r = d->lock = shfs_store_lock(d->store->path, "reindex", SHFS_BUSY_MS);
-
-	return r == -EADDRINUSE ? -EBUSY : MIN(r, 0);
-}
-
 void shfs_draft_close(struct shfs_draft *d)
 {
 	if (!d)
@@ -748,10 +727,10 @@ struct shfs_index *shfs_draft_index(struct shfs_draft *d)
 
 static int draft_begin(struct shfs_draft *d)
 {
-	int r = draft_lock(d);
+	int r = d->lock = shfs_store_lock(d->store->path, "reindex", SHFS_BUSY_MS);
 
-	if (r)
-		return r;
+	if (r < 0)
+		return r == -EADDRINUSE ? -EBUSY : r;
 	unlinkat(d->store->index_fd, d->name, 0); /* a crash may have left one */
 	r = open_database(d->store, d->name, true, false, &d->index);
 	if (!r)

@@ -564,14 +564,6 @@ static int segment_unreadable(struct shfs_ingest *ing, const struct source *src)
 	return r ? r : position_store(ing, src->host, src->name, &next);
 }
 
-static void debug_skipped(const struct source *src, int error)
-{
-	shfs_debug(INGEST, "%s/%s: passed over: %s", src->host, src->name,
-	           error == -EBADMSG           ? "it is no segment, or just begun"
-	           : error == -EPROTONOSUPPORT ? "another version of shfs made it"
-	                                       : strerrordesc_np(-error));
-}
-
 /* Finds the segment's position in the order. 1: it has none, as it cannot be read. */
 static int segment_peek(struct shfs_ingest *ing, struct source *src)
 {
@@ -582,7 +574,10 @@ static int segment_peek(struct shfs_ingest *ing, struct source *src)
 	int r = shfs_segment_open(src->dirfd, src->name, 0, &segment);
 
 	if (r)
-		debug_skipped(src, r);
+		shfs_debug(INGEST, "%s/%s: passed over: %s", src->host, src->name,
+		           r == -EBADMSG           ? "it is no segment, or just begun"
+		           : r == -EPROTONOSUPPORT ? "another version of shfs made it"
+		                                   : strerrordesc_np(-r));
 	if (r == -EBADMSG || r == -EFBIG)
 		return segment_unreadable(ing, src) ?: 1;
 	if (r)

@@ -92,15 +92,6 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 
 /* --- commands --- */
 
-static size_t shared_id_bytes(const char *a, const char *b)
-{
-	size_t n = 0;
-
-	while (a[n] && a[n] == b[n])
-		n++;
-	return n;
-}
-
 int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -112,8 +103,11 @@ int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out
 	*out = 0;
 	for (int i = 0; i < 2 && r > 0; i++) {
 		const char *other = (const char *)sqlite3_column_text(stmt, i) ?: "";
+		size_t same = 0;
 
-		*out = MAX(*out, shared_id_bytes(id, other));
+		while (id[same] && id[same] == other[same])
+			same++;
+		*out = MAX(*out, same);
 	}
 	return MIN(r, 0);
 }

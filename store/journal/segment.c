@@ -425,12 +425,6 @@ static int next_of_batch(struct shfs_segment *s, struct shfs_record *rec)
 	return !r && end <= s->resume ? -EEXIST : r;
 }
 
-static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record *rec)
-{
-	begin_batch(s, len);
-	return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
-}
-
 /* Moves pos to the next valid frame. 1: it is there; 0: at the end. */
 static int next_frame(struct shfs_segment *s, size_t *len)
 {
@@ -458,7 +452,8 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 			r = next_frame(s, &len);
 			if (r <= 0)
 				return r;
-			r = next_of_frame(s, len, rec);
+			begin_batch(s, len);
+			r = s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
 		}
 		if (!r)
 			return 1;
@@ -599,13 +594,6 @@ int shfs_segment_from_sealed(const void *data, size_t len, struct shfs_segment *
 	return shfs_segment_from_memory(whole, size, out);
 }
 
-static int open_packed(struct shfs_segment *s)
-{
-	s->unpacker = ZSTD_createDStream();
-	s->packed = malloc(ZSTD_DStreamInSize());
-	return s->unpacker && s->packed ? 0 : -ENOMEM;
-}
-
 int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
                       struct shfs_segment **out)
 {
@@ -622,10 +610,13 @@ int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
 		s->fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		sealed = true;
 	}
-	if (s->fd < 0)
+	if (s->fd < 0) {
 		r = -errno;
-	else if (sealed)
-		r = open_packed(s);
+	} else if (sealed) {
+		s->unpacker = ZSTD_createDStream();
+		s->packed = malloc(ZSTD_DStreamInSize());
+		r = s->unpacker && s->packed ? 0 : -ENOMEM;
+	}
 	if (r) {
 		shfs_segment_close(s);
 		return r;

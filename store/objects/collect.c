@@ -307,15 +307,6 @@ static int begin_pack(struct collection *c)
 	return 0;
 }
 
-static int note_entry(struct collection *c, const struct shfs_object_id *id)
-{
-	if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
-		return -ENOMEM;
-	c->entries[c->n_entries++] =
-		(struct pack_entry){ pack_prefix(id), (uint32_t)c->size };
-	return 0;
-}
-
 /* Adds a frame of len bytes, from memory or (bytes NULL) from the pack that is read. */
 static int new_pack_add_frame(struct collection *c, const struct shfs_object_id *id,
                               const void *bytes, uint64_t offset, size_t len)
@@ -336,9 +327,10 @@ static int new_pack_add_frame(struct collection *c, const struct shfs_object_id 
 	else if (shfs_pread_full(c->from, c->bytes.data + c->bytes.len, len,
 	                         (off_t)offset) != (ssize_t)len)
 		return -EIO;
-	r = note_entry(c, id);
-	if (r)
-		return r;
+	if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
+		return -ENOMEM;
+	c->entries[c->n_entries++] =
+		(struct pack_entry){ pack_prefix(id), (uint32_t)c->size };
 	c->bytes.len += len;
 	c->size += len;
 	return c->bytes.len >= WRITE_BYTES ? write_new_pack(c) : 0;
@@ -438,15 +430,6 @@ static int report_gap(struct collection *c, uint64_t to, bool at_end)
 		return 0;
 	report_dropped(c, from, to);
 	return 0;
-}
-
-static int pass_end(struct collection *c)
-{
-	struct stat st;
-
-	if (fstat(c->from, &st))
-		return -errno;
-	return report_gap(c, MAX((uint64_t)st.st_size, c->end), true);
 }
 
 /* Stores a delta that stays anew, without its base, while the base still exists. */
@@ -609,6 +592,7 @@ static void give_up_pack(struct collection *c, size_t n_given_up)
 
 static int copy_pack(struct collection *c, struct old_pack *old)
 {
+	struct stat st;
 	uint64_t end;
 	int r = lock_pack(c, old);
 
@@ -620,8 +604,10 @@ static int copy_pack(struct collection *c, struct old_pack *old)
 	c->end = PACK_HEAD_BYTES;
 	c->failed = 0;
 	r = pack_scan(c->from, 0, keep_frame, c, &end);
-	if (!r)
-		r = pass_end(c);
+	if (!r && fstat(c->from, &st))
+		r = -errno;
+	else if (!r)
+		r = report_gap(c, MAX((uint64_t)st.st_size, c->end), true);
 	c->from = -1;
 	if (r == -EIO && c->keep && !c->failed)
 		r = 0; /* the frames that can be read are kept */

@@ -632,14 +632,6 @@ static int name_loose(struct batch *b, struct shfs_put *put)
 	return r;
 }
 
-static void batch_add_frame(struct batch *b, struct shfs_put *put)
-{
-	put->frame.id = put->id;
-	frame_seal(&put->frame, put->coded.bytes);
-	b->frames[b->n_frames++] = (struct packs_frame){ put->id, b->bytes.len };
-	shfs_buf_add(&b->bytes, put->coded.bytes, put->coded.head + put->coded.len);
-}
-
 /* Gives the put its final name, and adds it to the batch. */
 static int batch_add(struct batch *b, struct shfs_put *put)
 {
@@ -658,8 +650,14 @@ static int batch_add(struct batch *b, struct shfs_put *put)
 	if (r)
 		return r;
 	if (!put->there) {
-		if (!put->loose)
-			batch_add_frame(b, put);
+		if (!put->loose) {
+			put->frame.id = put->id;
+			frame_seal(&put->frame, put->coded.bytes);
+			b->frames[b->n_frames++] =
+				(struct packs_frame){ put->id, b->bytes.len };
+			shfs_buf_add(&b->bytes, put->coded.bytes,
+			             put->coded.head + put->coded.len);
+		}
 		b->written[b->n_written++] = put;
 	}
 	if (put->self)

@@ -126,16 +126,6 @@ static struct recent *reference(struct recents *r, struct recent *recent)
 	return recent;
 }
 
-static struct recent *find_recent(struct recents *r, const struct shfs_object_id *id)
-{
-	struct recent *recent;
-
-	LL_FOREACH2(*bucket_of_object(r, id), recent, also)
-	if (shfs_object_equal(&recent->id, id))
-		return recent;
-	return NULL;
-}
-
 /* --- --- */
 
 struct recents *recents_new(void)
@@ -217,7 +207,10 @@ struct recent *recents_find(struct recents *r, const struct shfs_object_id *id)
 	struct recent *found;
 
 	pthread_mutex_lock(&r->lock);
-	found = reference(r, find_recent(r, id));
+	LL_FOREACH2(*bucket_of_object(r, id), found, also)
+	if (shfs_object_equal(&found->id, id))
+		break;
+	found = reference(r, found);
 	pthread_mutex_unlock(&r->lock);
 	return found;
 }
