@@ -148,6 +148,7 @@ int shfs_daemon_fork(void)
 	int fds[2];
 	pid_t pid;
 
+	shfs_assert(ready_fd < 0);
 	if (pipe2(fds, O_CLOEXEC))
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
 	pid = fork();

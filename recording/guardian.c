@@ -71,7 +71,10 @@ static pid_t fork_with_fds(void)
 static void obey(struct shfs_guardian *g)
 {
 	char order;
-	ssize_t n = read(g->orders, &order, 1);
+	ssize_t n;
+
+	shfs_assert(g->orders >= 0);
+	n = read(g->orders, &order, 1);
 
 	if (n < 0 && errno == EINTR)
 		return;
@@ -124,6 +127,8 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
 	int fds[2], error;
 	pid_t pid = -1;
 
+	shfs_assert(guardian->spool && guardian->died);
+	shfs_assert(orders < 0); /* one guardian in a process */
 	if (pipe2(fds, O_CLOEXEC))
 		return -errno;
 	g.guarded = pidfd_open(getpid(), 0);

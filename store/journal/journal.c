@@ -79,6 +79,7 @@ static int make_frame(struct shfs_journal *j, const struct shfs_record *const *r
 	}
 	if (!*n)
 		return r;
+	shfs_assert(*n <= max && len <= b->len);
 	b->len = len;
 	put_length(b, len - SHFS_FRAME_HEAD);
 	shfs_buf_u64(b, XXH3_64bits(b->data, b->len));
@@ -94,6 +95,7 @@ static int append_frame(struct shfs_journal *j)
 	int r;
 
 	shfs_assert(j->fd >= 0 && j->frame.len > SHFS_FRAME_HEAD + SHFS_FRAME_TAIL);
+	shfs_assert(j->size >= SHFS_SEGMENT_MAGIC_LEN);
 	r = shfs_write_all(j->fd, j->frame.data, j->frame.len);
 	if (!r) {
 		j->size += j->frame.len;
@@ -360,6 +362,7 @@ int shfs_journal_rotate(struct shfs_journal *j)
 		j->size = old_size;
 		return r;
 	}
+	shfs_assert(j->fd >= 0 && j->fd != old && !j->torn);
 	close(old);
 	seal_segment_file(j, j->id.segment - 1);
 	return 0;
@@ -377,6 +380,7 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 	size_t part;
 	int r = 0;
 
+	shfs_assert(j->fd >= 0);
 	*appended = 0;
 	r = cut_torn(j);
 	if (!r && j->size >= j->rotate_bytes) {
@@ -394,6 +398,7 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 			j->seq = records[*appended - 1]->seq;
 		}
 	}
+	shfs_assert(r ? *appended < n || !n : *appended == n);
 	return r;
 }
 

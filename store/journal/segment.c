@@ -119,9 +119,10 @@ static int make_window_room(struct shfs_segment *s, size_t need)
 /* Reads the bytes that follow the window into it. */
 static int read_plain(struct shfs_segment *s)
 {
-	ssize_t n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len,
-	                            s->base + s->len);
+	ssize_t n;
 
+	shfs_assert(s->len < s->cap); /* otherwise the file would seem to end */
+	n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len, s->base + s->len);
 	if (n > 0)
 		s->len += n;
 	return MIN(n, 0);
@@ -165,6 +166,7 @@ static int skip_sealed(struct shfs_segment *s)
 	int r = 0;
 
 	while (!r && !s->ended && s->pos > s->base + s->len) {
+		shfs_assert(s->cap); /* otherwise this never ends */
 		s->base += s->len;
 		s->len = 0;
 		r = unpack_into_window(s);
@@ -287,6 +289,7 @@ static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 	uint64_t right = s->pos, vain = s->vain;
 	int r;
 
+	shfs_assert(start < right);
 	if (!is_complete(s)) {
 		s->pos = start;
 		r = check_frame(s, len);
@@ -395,6 +398,7 @@ int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
 
 static void begin_batch(struct shfs_segment *s, size_t len)
 {
+	shfs_assert(s->batch.p == s->batch.end); /* no record of the last one is left */
 	s->batch = (struct shfs_cursor){ at_pos(s) + SHFS_FRAME_HEAD,
 		                         at_pos(s) + len - SHFS_FRAME_TAIL, false };
 	shfs_assert(s->batch.p <= s->batch.end);
@@ -406,6 +410,7 @@ static void begin_batch(struct shfs_segment *s, size_t len)
 
 static void end_batch(struct shfs_segment *s)
 {
+	shfs_assert(s->batch.end && s->frame_len >= SHFS_FRAME_HEAD + SHFS_FRAME_TAIL);
 	s->batch = (struct shfs_cursor){ 0 };
 	s->pos += s->frame_len;
 }
