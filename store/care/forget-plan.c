@@ -261,14 +261,6 @@ static int blank_at(int dirfd, const char *name, uint64_t offset, size_t len,
 	return overwrite(fd, offset, bytes.data, len);
 }
 
-/* Gets the name of the log that was copied: shell-x.log, also for shell-x.1.log. */
-static void original_name(const char *copy, char out[static 300])
-{
-	size_t stem = strcspn(copy, ".");
-
-	snprintf(out, 300, "%.*s.log", (int)stem, copy);
-}
-
 /* Opens the directory of hook logs, if this host may have had that name. */
 static int open_hooks(const char *hook_dir, const char *host)
 {
@@ -309,7 +301,9 @@ static int blank_record(struct shfs_store *store, const char *hook_dir, char *ho
 		if (bytes.failed)
 			return -ENOMEM;
 		bytes.len = len;
-		original_name(numbers + at, original);
+		/* the log that was copied: shell-x.log, also for shell-x.1.log */
+		snprintf(original, sizeof(original), "%.*s.log",
+		         (int)strcspn(numbers + at, "."), numbers + at);
 		r = read_record(fd, offset, &bytes);
 		if (r > 0)
 			r = blank_at(hooks, original, offset, len, &bytes);
