@@ -84,7 +84,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static uint64_t draw(struct gen *g, uint64_t below)
+static uint64_t draw_below(struct gen *g, uint64_t below)
 {
 	g->random += 0x9e3779b97f4a7c15;
 	return mix(g->random) % below;
@@ -93,7 +93,7 @@ static uint64_t draw(struct gen *g, uint64_t below)
 /* Above 0, up to 1. */
 static double draw_unit(struct gen *g)
 {
-	return (double)(draw(g, 1 << 30) + 1) / (1 << 30);
+	return (double)(draw_below(g, 1 << 30) + 1) / (1 << 30);
 }
 
 /* Rank 0 the most likely, the nth 1/n as likely as the first. */
@@ -118,7 +118,7 @@ static const char *const words[] = {
 	"device", "driver", "kernel",  "memory", "python",  "script", "result", "archive",
 };
 
-static const char *word(uint64_t x)
+static const char *word_at(uint64_t x)
 {
 	return words[x % ARRAY_SIZE(words)];
 }
@@ -129,8 +129,9 @@ static int dir_path(uint64_t dir, char *out, size_t size)
 	uint64_t top = dir / 400, middle = dir / 20;
 	uint64_t a = mix(top + 1), b = mix(middle + 1000003), c = mix(dir + 2000003);
 
-	return snprintf(out, size, "%s-%" PRIu64 "/%s%" PRIu64 "/%s_%s%" PRIu64, word(a),
-	                top, word(b), middle % 20, word(c), word(c >> 8), dir % 20);
+	return snprintf(out, size, "%s-%" PRIu64 "/%s%" PRIu64 "/%s_%s%" PRIu64,
+	                word_at(a), top, word_at(b), middle % 20, word_at(c),
+	                word_at(c >> 8), dir % 20);
 }
 
 static void file_path(uint64_t file, char *out, size_t size)
@@ -141,20 +142,20 @@ static void file_path(uint64_t file, char *out, size_t size)
 	int n = dir_path(file / PER_DIRECTORY, out, size);
 
 	if (x >> 60 < 8)
-		snprintf(out + n, size - n, "/%s_%s.%s", word(x), word(x >> 8),
+		snprintf(out + n, size - n, "/%s_%s.%s", word_at(x), word_at(x >> 8),
 		         ends[file % PER_DIRECTORY % ARRAY_SIZE(ends)]);
 	n += strlen(out + n);
 	if (x >> 60 < 8) /* several have the same words */
 		snprintf(out + n, size - n, ".%" PRIu64, file % PER_DIRECTORY);
 	else
-		snprintf(out + n, size - n, "/%s-%s-%s_%04" PRIu64 ".%s", word(x),
-		         word(x >> 8), word(x >> 16), file % PER_DIRECTORY * 17,
+		snprintf(out + n, size - n, "/%s-%s-%s_%04" PRIu64 ".%s", word_at(x),
+		         word_at(x >> 8), word_at(x >> 16), file % PER_DIRECTORY * 17,
 		         ends[(x >> 24) % ARRAY_SIZE(ends)]);
 }
 
 /* --- records --- */
 
-static void flush(struct gen *g)
+static void append_batch(struct gen *g)
 {
 	const struct shfs_record *records[BATCH];
 	size_t appended;
@@ -179,7 +180,7 @@ static struct shfs_time at(const struct gen *g, uint64_t boot_ns)
 }
 
 /* Strings of the batch do not move while it is being made. */
-static struct shfs_bytes keep(struct gen *g, const char *data, size_t len)
+static struct shfs_bytes keep_batch_text(struct gen *g, const char *data, size_t len)
 {
 	struct shfs_bytes out = { g->text.data + g->text.len, len };
 
@@ -190,12 +191,12 @@ static struct shfs_bytes keep(struct gen *g, const char *data, size_t len)
 }
 
 /* The next record, to be filled in. */
-static struct shfs_record *add(struct gen *g, enum shfs_record_type type)
+static struct shfs_record *next_batch_record(struct gen *g, enum shfs_record_type type)
 {
 	struct shfs_record *rec;
 
 	if (g->n_batch == BATCH || (g->n_batch && g->boot_ns - g->batch_ns > BATCH_NS))
-		flush(g);
+		append_batch(g);
 	if (!g->n_batch)
 		g->batch_ns = g->boot_ns;
 	rec = &g->batch[g->n_batch++];
@@ -246,7 +247,7 @@ static void access_file(struct gen *g, uint64_t process, uint64_t file, uint32_t
 		g->mtime[file] = at(g, g->boot_ns).real_ns;
 	}
 	g->boot_ns += draw_exponential(g, 20000);
-	rec = add(g, SHFS_REC_ACCESS);
+	rec = next_batch_record(g, SHFS_REC_ACCESS);
 	file_path(file, path, sizeof(path));
 	rec->access = (struct shfs_rec_access){
 		.process = process,
@@ -254,7 +255,7 @@ static void access_file(struct gen *g, uint64_t process, uint64_t file, uint32_t
 		.begin = at(g, begin),
 		.last = at(g, flags & SHFS_ACCESS_WRITTEN ? g->mtime[file] - g->clock_ns
 		                                          : (int64_t)begin),
-		.path = keep(g, path, strlen(path)),
+		.path = keep_batch_text(g, path, strlen(path)),
 		.dev = DEV,
 		.ino = 1000000 + file,
 	};
@@ -268,13 +269,13 @@ static void access_file(struct gen *g, uint64_t process, uint64_t file, uint32_t
 static struct shfs_record *path_op(struct gen *g, uint64_t process, enum shfs_pathop op,
                                    const char *path, const char *path2)
 {
-	struct shfs_record *rec = add(g, SHFS_REC_PATHOP);
+	struct shfs_record *rec = next_batch_record(g, SHFS_REC_PATHOP);
 
 	rec->pathop = (struct shfs_rec_pathop){
 		.process = process,
 		.op = op,
-		.path = keep(g, path, strlen(path)),
-		.path2 = keep(g, path2, strlen(path2)),
+		.path = keep_batch_text(g, path, strlen(path)),
+		.path2 = keep_batch_text(g, path2, strlen(path2)),
 	};
 	g->pathops++;
 	return rec;
@@ -289,11 +290,11 @@ static uint32_t next_pid(struct gen *g)
 }
 
 /* argv: its parts end in newlines. */
-static uint64_t add_process(struct gen *g, const struct shell *shell, uint32_t pid,
-                            uint32_t ppid, uint64_t start, uint64_t parent_start,
-                            const char *exe, const char *argv)
+static uint64_t record_program_run(struct gen *g, const struct shell *shell, uint32_t pid,
+                                   uint32_t ppid, uint64_t start, uint64_t parent_start,
+                                   const char *exe, const char *argv)
 {
-	struct shfs_record *rec = add(g, SHFS_REC_PROCESS);
+	struct shfs_record *rec = next_batch_record(g, SHFS_REC_PROCESS);
 	char text[4096];
 	size_t len = strlen(argv);
 
@@ -308,14 +309,14 @@ static uint64_t add_process(struct gen *g, const struct shell *shell, uint32_t p
 		.tty_nr = 34816,
 		.start_ticks = start,
 		.parent_start_ticks = parent_start,
-		.exe = keep(g, exe, strlen(exe)),
-		.cwd = keep(g, ROOT, strlen(ROOT)),
-		.argv = keep(g, text, len),
+		.exe = keep_batch_text(g, exe, strlen(exe)),
+		.cwd = keep_batch_text(g, ROOT, strlen(ROOT)),
+		.argv = keep_batch_text(g, text, len),
 	};
 	if (pid != shell->pid) {
 		len = snprintf(text, sizeof(text), "%.8s-%u-%" PRIu64 "-%" PRIu64,
 		               g->boot_id, shell->pid, shell->start_ticks, shell->number);
-		rec->process.marker = keep(g, text, len);
+		rec->process.marker = keep_batch_text(g, text, len);
 	}
 	g->processes++;
 	return rec->seq;
@@ -334,11 +335,11 @@ static uint64_t run_program(struct gen *g, struct shell *shell, uint32_t parent,
 	g->boot_ns += 300000 + draw_exponential(g, 500000);
 	if (!shell->process)
 		shell->process =
-			add_process(g, shell, shell->pid, 900, shell->start_ticks, 1000,
-		                    "/usr/bin/bash", "bash");
+			record_program_run(g, shell, shell->pid, 900, shell->start_ticks,
+		                           1000, "/usr/bin/bash", "bash");
 	*pid = next_pid(g);
-	return add_process(g, shell, *pid, parent ? parent : shell->pid, ticks(g),
-	                   parent ? parent_start : shell->start_ticks, exe, argv);
+	return record_program_run(g, shell, *pid, parent ? parent : shell->pid, ticks(g),
+	                          parent ? parent_start : shell->start_ticks, exe, argv);
 }
 
 /* --- hook logs --- */
@@ -409,7 +410,7 @@ static void command_end(struct gen *g, struct shell *shell)
 	log_head(g, shell, "F1");
 	fprintf(shell->log, "%" PRIu64 "%c", shell->number, 0);
 	log_clocks(g, shell);
-	fprintf(shell->log, "%u%c%u%c", g->last_pid, 0, draw(g, 12) ? 0 : 1, 0);
+	fprintf(shell->log, "%u%c%u%c", g->last_pid, 0, draw_below(g, 12) ? 0 : 1, 0);
 	log_tail(shell);
 }
 
@@ -455,14 +456,14 @@ static void import(struct gen *g, struct shell *shell)
 	}
 }
 
-static void walk(struct gen *g, struct shell *shell, uint64_t n)
+static void play_grep(struct gen *g, struct shell *shell, uint64_t n)
 {
 	uint64_t dir = draw_dir(g), process;
 	char text[200];
 	uint32_t pid;
 
-	snprintf(text, sizeof(text), "grep -rn '%s_%s' .", word(draw(g, 999)),
-	         word(draw(g, 999)));
+	snprintf(text, sizeof(text), "grep -rn '%s_%s' .", word_at(draw_below(g, 999)),
+	         word_at(draw_below(g, 999)));
 	command_begin(g, shell, text);
 	process = run_program(g, shell, 0, 0, "/usr/bin/grep", "grep\n-rn\npattern\n.",
 	                      &pid);
@@ -471,7 +472,7 @@ static void walk(struct gen *g, struct shell *shell, uint64_t n)
 		            SHFS_ACCESS_READ);
 }
 
-static void build(struct gen *g, struct shell *shell, uint64_t n)
+static void play_build(struct gen *g, struct shell *shell, uint64_t n)
 {
 	uint64_t dir = draw_dir(g), parent_start;
 	uint64_t include[3] = { draw_dir(g), draw_dir(g), draw_dir(g) };
@@ -515,7 +516,7 @@ static void script(struct gen *g, struct shell *shell, uint64_t n)
 	file_path(file, path, sizeof(path));
 	snprintf(text, sizeof(text),
 	         "python3 analyse.py --threads 4 %s > result.%" PRIu64, path,
-	         draw(g, 100));
+	         draw_below(g, 100));
 	command_begin(g, shell, text);
 	snprintf(text, sizeof(text), "python3\nanalyse.py\n--threads\n4\n%s", path);
 	process = run_program(g, shell, 0, 0, "/usr/bin/python3.11", text, &pid);
@@ -549,7 +550,7 @@ static void edit(struct gen *g, struct shell *shell, uint64_t n)
 		access_file(g, process, file, SHFS_ACCESS_WRITTEN | SHFS_ACCESS_CREATED);
 		snprintf(other, sizeof(other), "%s.swp", path);
 		rec = &g->batch[g->n_batch - 1];
-		rec->access.path = keep(g, other, strlen(other));
+		rec->access.path = keep_batch_text(g, other, strlen(other));
 		rec = path_op(g, process, SHFS_OP_RENAME, other, path);
 		rec->pathop.content = content(g, file);
 		rec->pathop.victim = old;
@@ -573,18 +574,18 @@ static void link_one(struct gen *g, struct shell *shell)
 	access_file(g, process, ++g->links, SHFS_ACCESS_WRITTEN | SHFS_ACCESS_TRUNCATED);
 }
 
-static void command(struct gen *g, struct shell *shell, uint64_t i, uint64_t n)
+static void play_command(struct gen *g, struct shell *shell, uint64_t i, uint64_t n)
 {
 	if (g->chain && i % 2 && g->links + 1 < g->n_files)
 		link_one(g, shell);
 	else if (g->chain)
-		walk(g, shell, n);
-	else if (n <= 6 && draw(g, 3))
+		play_grep(g, shell, n);
+	else if (n <= 6 && draw_below(g, 3))
 		edit(g, shell, n);
-	else if (n > 100 && draw(g, 8) == 0)
-		walk(g, shell, n);
+	else if (n > 100 && draw_below(g, 8) == 0)
+		play_grep(g, shell, n);
 	else if (n > 20)
-		build(g, shell, n);
+		play_build(g, shell, n);
 	else
 		script(g, shell, n);
 }
@@ -592,12 +593,12 @@ static void command(struct gen *g, struct shell *shell, uint64_t i, uint64_t n)
 /* --- the whole --- */
 
 /* A mount ends and the next one begins. */
-static void mount_again(struct gen *g)
+static void begin_next_mount(struct gen *g)
 {
 	struct shfs_journal_options options = { .kind = "fuse", .root = ROOT };
 	int r;
 
-	flush(g);
+	append_batch(g);
 	r = shfs_journal_close(g->journal);
 	if (!r)
 		r = shfs_journal_open(g->store, &options, &g->journal);
@@ -613,7 +614,7 @@ static void mount_again(struct gen *g)
 static uint64_t draw_share(struct gen *g, uint64_t rest, uint64_t commands)
 {
 	double mean = (double)rest / commands;
-	uint64_t n = draw_exponential(g, draw(g, 10) ? mean * 0.3 : mean * 7.3);
+	uint64_t n = draw_exponential(g, draw_below(g, 10) ? mean * 0.3 : mean * 7.3);
 
 	return commands > 1 ? MIN(n, rest) : rest;
 }
@@ -628,13 +629,13 @@ static void generate(struct gen *g, uint64_t commands, uint64_t accesses)
 	uint64_t every = commands / imports(g->n_files), begin = g->boot_ns;
 
 	for (uint64_t i = 0; i < commands; i++) {
-		struct shell *shell = &g->shells[draw(g, SHELLS)];
+		struct shell *shell = &g->shells[draw_below(g, SHELLS)];
 		uint64_t to_make = imports(g->n_files - g->made);
 		uint64_t others = commands - i - to_make;
 		uint64_t rest = accesses - g->accesses - (g->n_files - g->made);
 
 		if (i % MAX(commands / MOUNTS, (uint64_t)1) == 0)
-			mount_again(g);
+			begin_next_mount(g);
 		g->boot_ns = MAX(g->boot_ns + SECOND, begin + YEAR_NS / commands * i);
 		if (!shell->left) {
 			shell_end(shell);
@@ -644,9 +645,9 @@ static void generate(struct gen *g, uint64_t commands, uint64_t accesses)
 		if (to_make && (g->chain || i % every == 0 || !others))
 			import(g, shell);
 		else
-			command(g, shell, i, draw_share(g, rest, others));
+			play_command(g, shell, i, draw_share(g, rest, others));
 		command_end(g, shell);
-		flush(g);
+		append_batch(g);
 	}
 }
 

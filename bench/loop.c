@@ -29,7 +29,8 @@ static int64_t now_ns(void)
 	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 
-static int add_path(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static int add_loop_path(const char *path, const struct stat *st, int type,
+                         struct FTW *ftw)
 {
 	(void)st;
 	(void)ftw;
@@ -42,10 +43,10 @@ static int add_path(const char *path, const struct stat *st, int type, struct FT
 	return paths[n_paths++] ? 0 : -1;
 }
 
-static void find_paths(const char *dir)
+static void find_loop_paths(const char *dir)
 {
 	n_paths = 0;
-	if (nftw(dir, add_path, 20, FTW_PHYS) || !n_paths)
+	if (nftw(dir, add_loop_path, 20, FTW_PHYS) || !n_paths)
 		err(1, "%s", dir);
 }
 
@@ -75,12 +76,13 @@ static void stat_all(long rounds)
 }
 
 /* Waits until begin is closed. */
-static void work(int writing, long rounds, const char *dir, int worker, int begin)
+static void run_round_trips(int writing, long rounds, const char *dir, int worker,
+                            int begin)
 {
 	char path[4096], c;
 
 	snprintf(path, sizeof(path), "%s/%d", dir, worker);
-	find_paths(path);
+	find_loop_paths(path);
 	if (read(begin, &c, 1))
 		err(1, "pipe");
 	for (long i = 0; i < rounds; i++)
@@ -103,7 +105,7 @@ static int64_t all_at_once(int writing, long workers, long rounds, const char *d
 			err(1, "fork");
 		if (!pid) {
 			close(fds[1]);
-			work(writing, rounds, dir, i, fds[0]);
+			run_round_trips(writing, rounds, dir, i, fds[0]);
 		}
 	}
 	/* they find their files meanwhile */
@@ -129,7 +131,7 @@ int main(int argc, char **argv)
 		ns = all_at_once(!strcmp(argv[1], "write"), workers, rounds, argv[4]);
 		ns /= workers;
 	} else {
-		find_paths(argv[4]);
+		find_loop_paths(argv[4]);
 		ns = now_ns();
 		stat_all(rounds);
 		ns = (now_ns() - ns) / (int64_t)n_paths;

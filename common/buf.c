@@ -142,6 +142,15 @@ void shfs_buf_bytes(struct shfs_buf *b, const void *data, size_t len)
 	shfs_buf_add(b, data, len);
 }
 
+void shfs_buf_set_path(struct shfs_buf *b, struct shfs_bytes root, struct shfs_bytes rel)
+{
+	b->len = 0;
+	shfs_buf_add(b, root.data, root.len);
+	if (rel.len && root.len > 1)
+		shfs_buf_char(b, '/');
+	shfs_buf_add(b, rel.data, rel.len);
+}
+
 char *shfs_buf_take(struct shfs_buf *b)
 {
 	char *data;

@@ -72,11 +72,6 @@ int shfs_config_parse_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
-static int set_size(uint64_t *field, const char *value)
-{
-	return shfs_config_parse_size(value, field);
-}
-
 static int set_number(int64_t *out, const char *value, int64_t least, int64_t most)
 {
 	long long n;
@@ -90,7 +85,7 @@ static int set_number(int64_t *out, const char *value, int64_t least, int64_t mo
 	return 0;
 }
 
-static int set_text(char **field, const char *value)
+static int set_config_text(char **field, const char *value)
 {
 	char *copy = strdup(value);
 
@@ -138,11 +133,11 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 	int r;
 
 	if (!strcmp(name, "max-size"))
-		return set_size(&cfg->archive_max_bytes, value);
+		return shfs_config_parse_size(value, &cfg->archive_max_bytes);
 	if (!strcmp(name, "max-read-size"))
-		return set_size(&cfg->read_max_bytes, value);
+		return shfs_config_parse_size(value, &cfg->read_max_bytes);
 	if (!strcmp(name, "other-users"))
-		return set_size(&cfg->other_users_bytes, value);
+		return shfs_config_parse_size(value, &cfg->other_users_bytes);
 	if (!strcmp(name, "ignore"))
 		return add_line(&cfg->ignore, value);
 	if (!strcmp(name, "archive-read"))
@@ -210,18 +205,18 @@ static int set_store(struct shfs_config *cfg, const char *name, const char *valu
 		cfg->store_max_bytes = 0;
 		return 0;
 	}
-	return set_size(&cfg->store_max_bytes, value);
+	return shfs_config_parse_size(value, &cfg->store_max_bytes);
 }
 
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
-		return set_text(&cfg->pager, value);
+		return set_config_text(&cfg->pager, value);
 	if (!strcmp(name, "color")) {
 		if (strcmp(value, "auto") && strcmp(value, "always") &&
 		    strcmp(value, "never"))
 			return -EINVAL;
-		return set_text(&cfg->color, value);
+		return set_config_text(&cfg->color, value);
 	}
 	return -ENOENT;
 }

@@ -65,7 +65,7 @@ void shfs_debug_to(void (*say)(const char *line))
 }
 
 /* Prints a line without control characters, which names may hold. */
-static void show(char *line)
+static void print_debug_line(char *line)
 {
 	for (char *p = line; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
@@ -85,7 +85,7 @@ void shfs_debug_say(enum shfs_debug_area area, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);
-	show(line);
+	print_debug_line(line);
 	errno = was;
 }
 

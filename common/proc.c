@@ -266,7 +266,8 @@ static struct shfs_bytes get_variable(struct shfs_bytes env, const char *name)
 }
 
 /* Returns how many bytes of value, from `from` on, are such characters. */
-static size_t field(struct shfs_bytes value, size_t from, const char *characters)
+static size_t span_of_characters(struct shfs_bytes value, size_t from,
+                                 const char *characters)
 {
 	size_t n = from;
 
@@ -283,14 +284,15 @@ void shfs_environ_marker(struct shfs_bytes env, struct shfs_buf *out)
 	size_t end = 0;
 
 	for (int i = 0; i < 3; i++) {
-		size_t n = field(session, end, i ? DIGITS : DIGITS "abcdef");
+		size_t n = span_of_characters(session, end, i ? DIGITS : DIGITS "abcdef");
 
 		if (!n || n > 20 || (i < 2 && end + n == session.len) ||
 		    (end + n < session.len && session.data[end + n] != '-'))
 			return;
 		end += n + (i < 2);
 	}
-	if (!number.len || number.len > 20 || field(number, 0, DIGITS) < number.len)
+	if (!number.len || number.len > 20 ||
+	    span_of_characters(number, 0, DIGITS) < number.len)
 		return;
 	/* a service with the environment of a shell runs in a systemd unit of its own */
 	if (unit.len ? session.len - end != unit.len + 1 ||

@@ -30,7 +30,7 @@ static size_t decode(const char *s, size_t len, uint32_t *code)
 
 /* Would the character change how other text is shown, or is it invisible? C0, DEL, C1,
  * line separators, bidi controls, and invisible ones that disguise names. */
-static bool is_control(uint32_t c)
+static bool is_disguising(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c ||
 	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
@@ -87,7 +87,7 @@ static void display(struct shfs_buf *out, const char *s, size_t len, const char 
 		if (!n) {
 			shfs_buf_printf(out, "\\x%02x", (unsigned char)*s);
 			n = 1;
-		} else if (is_control(c) && !(c && c < 0x80 && strchr(keep, c))) {
+		} else if (is_disguising(c) && !(c && c < 0x80 && strchr(keep, c))) {
 			escape_code(out, c);
 		} else {
 			shfs_buf_add(out, s, n);
@@ -109,7 +109,7 @@ void shfs_quote_text(struct shfs_buf *out, const char *s, size_t len)
 }
 
 /* Does the string need no quotes in any shell? */
-static bool is_plain(const char *s, size_t len)
+static bool needs_no_quotes(const char *s, size_t len)
 {
 	static const char safe[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -129,7 +129,7 @@ static bool needs_dollar(const char *s, size_t len)
 		uint32_t c = 0;
 		size_t n = decode(s, len, &c);
 
-		if (!n || is_control(c))
+		if (!n || is_disguising(c))
 			return true;
 		s += n;
 		len -= n;
@@ -144,7 +144,7 @@ static void quote_dollar(struct shfs_buf *out, const char *s, size_t len)
 		uint32_t c = 0;
 		size_t n = decode(s, len, &c);
 
-		if (n && !is_control(c)) {
+		if (n && !is_disguising(c)) {
 			if (c == '\'' || c == '\\')
 				shfs_buf_char(out, '\\');
 			shfs_buf_add(out, s, n);
@@ -167,7 +167,7 @@ static void quote_dollar(struct shfs_buf *out, const char *s, size_t len)
 
 void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len)
 {
-	if (is_plain(s, len)) {
+	if (needs_no_quotes(s, len)) {
 		shfs_buf_add(out, s, len);
 		return;
 	}
@@ -187,7 +187,7 @@ void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len)
 
 void shfs_quote_fish(struct shfs_buf *out, const char *s, size_t len)
 {
-	if (is_plain(s, len)) {
+	if (needs_no_quotes(s, len)) {
 		shfs_buf_add(out, s, len);
 		return;
 	}
@@ -214,9 +214,9 @@ void shfs_quote_json(struct shfs_buf *out, const char *s, size_t len)
 			shfs_buf_printf(out, "\\%c", c);
 		} else if (c == '\n' || c == '\t') {
 			shfs_buf_str(out, c == '\n' ? "\\n" : "\\t");
-		} else if (is_control(c) && c < 0x10000) {
+		} else if (is_disguising(c) && c < 0x10000) {
 			shfs_buf_printf(out, "\\u%04x", c);
-		} else if (is_control(c)) {
+		} else if (is_disguising(c)) {
 			c -= 0x10000;
 			shfs_buf_printf(out, "\\u%04x\\u%04x", 0xd800 + (c >> 10),
 			                0xdc00 + (c & 0x3ff));
@@ -243,7 +243,7 @@ void shfs_quote_turtle(struct shfs_buf *out, const char *s, size_t len)
 			shfs_buf_printf(out, "\\%c", c);
 		} else if (c == '\n' || c == '\t') {
 			shfs_buf_str(out, c == '\n' ? "\\n" : "\\t");
-		} else if (is_control(c)) {
+		} else if (is_disguising(c)) {
 			shfs_buf_printf(out, c < 0x10000 ? "\\u%04X" : "\\U%08X", c);
 		} else {
 			shfs_buf_add(out, s, n);

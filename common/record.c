@@ -150,7 +150,7 @@ static uint64_t x_fixed64(struct coder *c, uint64_t v)
 
 /* --- strings --- */
 
-static size_t common_prefix(const struct shfs_buf *a, const struct shfs_bytes *b)
+static size_t shared_prefix_bytes(const struct shfs_buf *a, const struct shfs_bytes *b)
 {
 	size_t n = 0, max = MIN(a->len, b->len);
 
@@ -164,7 +164,7 @@ static size_t common_prefix(const struct shfs_buf *a, const struct shfs_bytes *b
 static struct shfs_bytes x_text(struct coder *c, struct shfs_buf *last,
                                 struct shfs_bytes v)
 {
-	size_t same = x_u64(c, c->in ? 0 : common_prefix(last, &v));
+	size_t same = x_u64(c, c->in ? 0 : shared_prefix_bytes(last, &v));
 	size_t len = x_u64(c, v.len - same);
 	const char *rest = v.len ? v.data + same : "";
 
@@ -280,8 +280,8 @@ static void x_process(struct coder *c, struct shfs_rec_process *p)
 
 /* --- files of a batch --- */
 
-static struct shfs_bytes path_of(const struct shfs_record_files *files,
-                                 const struct shfs_record_file *f)
+static struct shfs_bytes context_file_path(const struct shfs_record_files *files,
+                                           const struct shfs_record_file *f)
 {
 	return (struct shfs_bytes){ files->names.data + f->path, f->path_len };
 }
@@ -313,14 +313,15 @@ static uint16_t *find_slot(struct shfs_record_files *files, struct shfs_bytes pa
 			return &files->slots[i];
 		f = &files->list[files->slots[i] - 1];
 		if (f->path_len == path.len &&
-		    !memcmp(path_of(files, f).data, path.data, path.len))
+		    !memcmp(context_file_path(files, f).data, path.data, path.len))
 			return &files->slots[i];
 	}
 }
 
 /* Adds a file to the list, which is the same for writing and reading. NULL: it is full,
  * or there is no memory. */
-static struct shfs_record_file *add_file(struct coder *c, const struct shfs_rec_access *a)
+static struct shfs_record_file *context_add_file(struct coder *c,
+                                                 const struct shfs_rec_access *a)
 {
 	struct shfs_record_files *files = c->context->files;
 	struct shfs_record_file *f;
@@ -358,18 +359,13 @@ static bool same_content(const struct shfs_content *a, const struct shfs_content
 
 /* --- an access --- */
 
-static bool same_time(struct shfs_time a, struct shfs_time b)
-{
-	return a.boot_ns == b.boot_ns && a.real_ns == b.real_ns;
-}
-
 static unsigned access_shape(const struct shfs_record_context *last,
                              const struct shfs_record_file *known,
                              const struct shfs_rec_access *a)
 {
 	unsigned shape = 0;
 
-	if (!same_time(a->last, a->begin))
+	if (a->last.boot_ns != a->begin.boot_ns || a->last.real_ns != a->begin.real_ns)
 		shape |= SHAPE_LAST;
 	if (offset_of(a->begin) != last->offset_ns ||
 	    offset_of(a->last) != last->offset_ns)
@@ -424,7 +420,7 @@ x_known_file(struct coder *c, struct shfs_record_file *known, struct shfs_rec_ac
 		return NULL;
 	}
 	known = &files->list[number];
-	a->path = path_of(files, known);
+	a->path = context_file_path(files, known);
 	a->dev = known->dev;
 	a->ino = known->ino;
 	return known;
@@ -444,7 +440,7 @@ static struct shfs_record_file *x_new_file(struct coder *c, unsigned shape,
 		return NULL;
 	}
 	a->ino = last->ino = x_near(c, shape & SHAPE_NEAR ? last->ino : 0, a->ino);
-	return add_file(c, a);
+	return context_add_file(c, a);
 }
 
 static void x_contents(struct coder *c, unsigned shape, struct shfs_record_file *file,
@@ -546,7 +542,7 @@ static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 }
 
 /* Returns the process of a record; `otherwise`: its type has none. */
-static uint64_t process_of(const struct shfs_record *rec, uint64_t otherwise)
+static uint64_t record_process_id(const struct shfs_record *rec, uint64_t otherwise)
 {
 	switch (rec->type) {
 	case SHFS_REC_ACCESS:
@@ -584,7 +580,7 @@ static bool context_failed(const struct shfs_record_context *context)
 
 /* Is the time in whole microseconds, and so far from the limits that no difference
  * overflows? */
-static bool is_whole(struct shfs_time t)
+static bool is_whole_microseconds(struct shfs_time t)
 {
 	return t.boot_ns % 1000 == 0 && t.real_ns % 1000 == 0 && t.real_ns >= 0 &&
 	       t.real_ns < INT64_C(1) << 62 && t.boot_ns < UINT64_C(1) << 60;
@@ -592,10 +588,10 @@ static bool is_whole(struct shfs_time t)
 
 static bool has_whole_times(const struct shfs_record *rec)
 {
-	if (rec->type == SHFS_REC_ACCESS &&
-	    !(is_whole(rec->access.begin) && is_whole(rec->access.last)))
+	if (rec->type == SHFS_REC_ACCESS && !(is_whole_microseconds(rec->access.begin) &&
+	                                      is_whole_microseconds(rec->access.last)))
 		return false;
-	return is_whole(rec->time);
+	return is_whole_microseconds(rec->time);
 }
 
 /* Allocates the part of the context that is too large for the struct. */
@@ -622,7 +618,7 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 		head |= HEAD_GAP;
 	if (offset_of(rec->time) != context->offset_ns)
 		head |= HEAD_CLOCK;
-	if (process_of(rec, context->process) != context->process)
+	if (record_process_id(rec, context->process) != context->process)
 		head |= HEAD_PROCESS;
 	context->whole = context->whole && has_whole_times(rec);
 	if (!context->whole)

@@ -38,7 +38,7 @@ struct shfs_redactor {
 	uint16_t buckets[BUCKETS]; /* 1 + the number of a pattern */
 };
 
-struct search {
+struct find_secret_spans {
 	struct shfs_redactor *r;
 	const char *text; /* without the NULs of separated */
 	const char *separated;
@@ -57,7 +57,7 @@ static unsigned char fold(char c)
 
 /* Returns the bucket, whatever the case. Other characters that differ in this bit share a
  * bucket, too, which only costs time. */
-static size_t bucket_of(const char *p)
+static size_t bucket_of_head(const char *p)
 {
 	size_t hash = (unsigned char)p[0] | 0x20;
 
@@ -66,7 +66,7 @@ static size_t bucket_of(const char *p)
 	return hash % BUCKETS;
 }
 
-static bool is_special(char c)
+static bool is_regex_special(char c)
 {
 	return c && strchr("\\.[]()*+?{}|^$", c);
 }
@@ -77,9 +77,9 @@ static void take_needle(struct pattern *pattern, const char **p)
 	while (**p && pattern->needle_len < NEEDLE_MAX) {
 		const char *c = *p;
 
-		if (*c == '\\' && is_special(c[1]))
+		if (*c == '\\' && is_regex_special(c[1]))
 			c++;
-		else if (is_special(*c))
+		else if (is_regex_special(*c))
 			break;
 		if (c[1] && strchr("*+?{", c[1]))
 			break;
@@ -181,7 +181,8 @@ static const char *unbounded(const char *p)
 }
 
 /* Parses a pattern; returns what is wrong with it, or NULL. */
-static const char *parse(struct pattern *pattern, const char *text, size_t len)
+static const char *parse_secret_pattern(struct pattern *pattern, const char *text,
+                                        size_t len)
 {
 	char *copy = strndup(text, len);
 	const char *p = copy, *fault;
@@ -205,7 +206,7 @@ static const char *parse(struct pattern *pattern, const char *text, size_t len)
 
 /* Compiles in the locale C, in which each byte is a character, so that invalid text is
  * matched, too. */
-static int compile(struct pattern *pattern)
+static int compile_secret_pattern(struct pattern *pattern)
 {
 	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before;
 	size_t size = strlen(pattern->rest) + 4;
@@ -240,9 +241,9 @@ static void pattern_clear(struct pattern *pattern)
 const char *shfs_redact_fault(const char *text)
 {
 	struct pattern pattern;
-	const char *fault = parse(&pattern, text, strlen(text));
+	const char *fault = parse_secret_pattern(&pattern, text, strlen(text));
 
-	if (!fault && compile(&pattern))
+	if (!fault && compile_secret_pattern(&pattern))
 		fault = "no memory";
 	if (!fault && pattern.state == BAD)
 		fault = "it is no extended regular expression";
@@ -253,7 +254,7 @@ const char *shfs_redact_fault(const char *text)
 char *shfs_redact_needle(const char *text)
 {
 	struct pattern pattern;
-	bool wrong = parse(&pattern, text, strlen(text));
+	bool wrong = parse_secret_pattern(&pattern, text, strlen(text));
 	char *needle = wrong ? NULL : strndup(pattern.needle, pattern.needle_len);
 
 	pattern_clear(&pattern);
@@ -265,11 +266,11 @@ static void add_pattern(struct shfs_redactor *r, const char *text, size_t len)
 	struct pattern *pattern = &r->patterns[r->n];
 	uint16_t *bucket;
 
-	if (r->n == UINT16_MAX || parse(pattern, text, len)) {
+	if (r->n == UINT16_MAX || parse_secret_pattern(pattern, text, len)) {
 		pattern_clear(pattern);
 		return;
 	}
-	bucket = &r->buckets[bucket_of(pattern->needle)];
+	bucket = &r->buckets[bucket_of_head(pattern->needle)];
 	pattern->next = *bucket;
 	*bucket = (uint16_t)++r->n;
 }
@@ -309,18 +310,19 @@ void shfs_redactor_free(struct shfs_redactor *r)
 
 /* --- matching --- */
 
-static bool is_word(char c)
+static bool is_word_byte(char c)
 {
 	return (c >= '0' && c <= '9') || (fold(c) >= 'a' && fold(c) <= 'z') || c == '_';
 }
 
-static bool begins_here(const struct pattern *pattern, const struct search *s, size_t at)
+static bool begins_here(const struct pattern *pattern, const struct find_secret_spans *s,
+                        size_t at)
 {
 	const char *p = s->text + at;
 
 	if (s->len - at < pattern->needle_len)
 		return false;
-	if (pattern->at_word && at && is_word(p[-1]))
+	if (pattern->at_word && at && is_word_byte(p[-1]))
 		return false;
 	if (!pattern->folded)
 		return !memcmp(p, pattern->needle, pattern->needle_len);
@@ -330,7 +332,7 @@ static bool begins_here(const struct pattern *pattern, const struct search *s, s
 	return true;
 }
 
-static int add_span(struct search *s, size_t begin, size_t end)
+static int add_span(struct find_secret_spans *s, size_t begin, size_t end)
 {
 	size_t mark = strlen(SHFS_REDACTED);
 
@@ -349,35 +351,35 @@ static int add_span(struct search *s, size_t begin, size_t end)
 	return 0;
 }
 
-static bool is_blank(char c)
+static bool is_blank_byte(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 /* Returns the end of a secret that goes on to the end of an argument, as a shell ends it.
  */
-static size_t end_of_argument(const struct search *s, struct span secret)
+static size_t end_of_argument(const struct find_secret_spans *s, struct span secret)
 {
 	size_t i = secret.begin;
 
 	if (secret.end == s->len ||
 	    !strchr(" \t\n\v\f\r\"'`\\;|&()<>", s->text[secret.end]))
 		return secret.end;
-	while (i && s->separated[i - 1] && !is_blank(s->separated[i - 1]))
+	while (i && s->separated[i - 1] && !is_blank_byte(s->separated[i - 1]))
 		i--;
 	if (i && s->separated[i - 1])
 		return secret.end;
 	return secret.end + strnlen(s->separated + secret.end, s->len - secret.end);
 }
 
-static int try_pattern(struct search *s, struct pattern *pattern, size_t at)
+static int try_pattern(struct find_secret_spans *s, struct pattern *pattern, size_t at)
 {
 	size_t behind = at + pattern->needle_len, left = s->len - behind;
 	size_t room = left < WINDOW ? left : WINDOW;
 	regmatch_t m[3] = { { 0, (regoff_t)room } };
 	struct span secret;
 
-	if (pattern->state == UNUSED && compile(pattern))
+	if (pattern->state == UNUSED && compile_secret_pattern(pattern))
 		return -ENOMEM;
 	if (pattern->state == BAD)
 		return 0;
@@ -388,16 +390,16 @@ static int try_pattern(struct search *s, struct pattern *pattern, size_t at)
 	                 ? (struct span){ at, behind + m[0].rm_eo }
 	                 : (struct span){ behind + m[2].rm_so, behind + m[2].rm_eo };
 	if (secret.end == behind + room)
-		while (secret.end < s->len && !is_blank(s->text[secret.end]))
+		while (secret.end < s->len && !is_blank_byte(s->text[secret.end]))
 			secret.end++;
 	if (s->separated)
 		secret.end = end_of_argument(s, secret);
 	return secret.end > secret.begin ? add_span(s, secret.begin, secret.end) : 0;
 }
 
-static int look(struct search *s, size_t at)
+static int try_patterns_at(struct find_secret_spans *s, size_t at)
 {
-	uint16_t n = s->r->buckets[bucket_of(s->text + at)];
+	uint16_t n = s->r->buckets[bucket_of_head(s->text + at)];
 	int r = 0;
 
 	for (; n && !r; n = s->r->patterns[n - 1].next)
@@ -406,7 +408,7 @@ static int look(struct search *s, size_t at)
 	return r;
 }
 
-static int search(struct search *s)
+static int find_secret_spans(struct find_secret_spans *s)
 {
 	int r = 0;
 
@@ -414,7 +416,7 @@ static int search(struct search *s)
 		/* A malicious text: its rest is redacted. */
 		if (s->tries > TRIES_MAX)
 			return add_span(s, at, s->len);
-		r = look(s, at);
+		r = try_patterns_at(s, at);
 	}
 	return r;
 }
@@ -429,7 +431,7 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* Sorts the spans, and merges those that overlap. */
-static void merge(struct search *s)
+static void merge_spans(struct find_secret_spans *s)
 {
 	size_t n = 1;
 
@@ -445,7 +447,8 @@ static void merge(struct search *s)
 	s->n_found = n;
 }
 
-static int replace(struct search *s, const char *text, char **out, size_t *out_len)
+static int replace_spans(struct find_secret_spans *s, const char *text, char **out,
+                         size_t *out_len)
 {
 	char *p = malloc(s->len + s->n_found * strlen(SHFS_REDACTED) + 1);
 	size_t from = 0;
@@ -465,7 +468,7 @@ static int replace(struct search *s, const char *text, char **out, size_t *out_l
 }
 
 /* Joins arguments by blanks, for patterns, which match in one line. */
-static char *join(const char *text, size_t len)
+static char *join_by_blanks(const char *text, size_t len)
 {
 	char *joined = malloc(len + 1);
 
@@ -480,22 +483,22 @@ static char *join(const char *text, size_t len)
 int shfs_redact(struct shfs_redactor *r, const char *text, size_t len, bool separated,
                 char **out, size_t *out_len)
 {
-	struct search s = { .r = r, .text = text, .len = len };
+	struct find_secret_spans s = { .r = r, .text = text, .len = len };
 	char *joined = NULL;
 	int result;
 
 	if (!r)
 		return 0;
 	if (separated) {
-		s.text = joined = join(text, len);
+		s.text = joined = join_by_blanks(text, len);
 		s.separated = text;
 		if (!joined)
 			return -ENOMEM;
 	}
-	result = search(&s);
+	result = find_secret_spans(&s);
 	if (!result && s.n_found) {
-		merge(&s);
-		result = replace(&s, text, out, out_len);
+		merge_spans(&s);
+		result = replace_spans(&s, text, out, out_len);
 	}
 	free(s.found);
 	free(joined);

@@ -88,6 +88,11 @@ static inline int shfs_compare_int64(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+static inline bool shfs_is_zero(const unsigned char *p, size_t n)
+{
+	return !n || (!*p && !memcmp(p, p + 1, n - 1));
+}
+
 static inline bool shfs_ends_with(const char *text, const char *end)
 {
 	size_t len = strlen(text), n = strlen(end);

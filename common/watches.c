@@ -25,7 +25,7 @@ static socklen_t address_of(const struct shfs_watch_name *name,
 }
 
 /* Opens a socket with time-outs, so that no side makes the other wait for long. */
-static int open_socket(void)
+static int open_watch_socket(void)
 {
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 }
@@ -38,7 +38,7 @@ static void limit_wait(int fd)
 	(void)!setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 }
 
-static bool is_of(int fd, uid_t uid)
+static bool is_peer_of_user(int fd, uid_t uid)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
@@ -49,7 +49,7 @@ static bool is_of(int fd, uid_t uid)
 
 int shfs_watches_listen(int root_fd)
 {
-	_cleanup_close_ int fd = open_socket();
+	_cleanup_close_ int fd = open_watch_socket();
 	struct sockaddr_un address;
 	struct stat st;
 	socklen_t len;
@@ -69,7 +69,7 @@ int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
 
 	if (fd < 0)
 		return -errno;
-	if (!is_of(fd, geteuid()))
+	if (!is_peer_of_user(fd, geteuid()))
 		return -EACCES;
 	limit_wait(fd);
 	n = recv(fd, word, SHFS_WATCH_WORD_MAX - 1, 0);
@@ -81,7 +81,7 @@ int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
 
 /* Parses a line of /proc/net/unix: it ends with the name, with "@" for the NUL before it.
  */
-static bool parse(const char *line, struct shfs_watch_name *out)
+static bool parse_unix_line(const char *line, struct shfs_watch_name *out)
 {
 	const char *name = strstr(line, " @shfs-");
 	uint64_t dev, ino;
@@ -97,8 +97,8 @@ static bool parse(const char *line, struct shfs_watch_name *out)
 
 /* Is the name in the list already? Accepted connections have the name of their listener.
  */
-static bool is_listed(const struct shfs_watch_name *names, size_t n,
-                      const struct shfs_watch_name *name)
+static bool is_watch_listed(const struct shfs_watch_name *names, size_t n,
+                            const struct shfs_watch_name *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (names[i].dev == name->dev && names[i].ino == name->ino)
@@ -117,7 +117,7 @@ int shfs_watches_list(struct shfs_watch_name **out, size_t *n_out)
 	if (!file)
 		return -errno;
 	while (getline(&line, &size, file) > 0) {
-		if (!parse(line, &name) || is_listed(names, n, &name))
+		if (!parse_unix_line(line, &name) || is_watch_listed(names, n, &name))
 			continue;
 		grown = reallocarray(names, n + 1, sizeof(*grown));
 		if (!grown)
@@ -132,7 +132,7 @@ int shfs_watches_list(struct shfs_watch_name **out, size_t *n_out)
 
 int shfs_watches_ask(const struct shfs_watch_name *name, const char *word)
 {
-	_cleanup_close_ int fd = open_socket();
+	_cleanup_close_ int fd = open_watch_socket();
 	struct sockaddr_un address;
 	socklen_t len = address_of(name, &address);
 
@@ -142,7 +142,7 @@ int shfs_watches_ask(const struct shfs_watch_name *name, const char *word)
 	if (connect(fd, (struct sockaddr *)&address, len))
 		return -errno;
 	/* another user may have taken the name of a recorder of ours */
-	if (!is_of(fd, geteuid()))
+	if (!is_peer_of_user(fd, geteuid()))
 		return -EACCES;
 	if (send(fd, word, strlen(word), MSG_NOSIGNAL) < 0)
 		return -errno;

@@ -47,16 +47,19 @@ void shfs_argv_text_free(struct shfs_argv_text *text)
 
 static void argv_free(struct shfs_argv *argv)
 {
+	shfs_assert(argv->state != READING); /* its reader would use it */
 	shfs_closep(&argv->procfd);
 	shfs_argv_text_free(&argv->text);
 	free(argv);
 }
 
 /* Lock held, and let go while it reads. */
-static void read_next(struct shfs_argv_readers *r)
+static void read_next_argv(struct shfs_argv_readers *r)
 {
 	struct shfs_argv *argv = r->queue;
 
+	shfs_assert_held(&r->lock);
+	shfs_assert(argv->state == QUEUED && !argv->abandoned);
 	DL_DELETE(r->queue, argv);
 	argv->state = READING;
 	pthread_mutex_unlock(&r->lock);
@@ -65,15 +68,17 @@ static void read_next(struct shfs_argv_readers *r)
 	if (shfs_proc_marker(argv->procfd, &argv->text.marker, &argv->text.hidden))
 		argv->text.marker.len = 0;
 	pthread_mutex_lock(&r->lock);
+	shfs_assert(argv->state == READING);
 	argv->state = READ;
 	if (argv->abandoned) {
+		shfs_assert(r->n_stuck);
 		r->n_stuck--;
 		argv_free(argv);
 	}
 	pthread_cond_broadcast(&r->change);
 }
 
-static void *run(void *arg)
+static void *run_argv_reader(void *arg)
 {
 	struct reader *self = arg;
 	struct shfs_argv_readers *r = self->readers;
@@ -84,7 +89,7 @@ static void *run(void *arg)
 	pthread_cond_broadcast(&r->change);
 	while (!r->closing) {
 		if (r->queue)
-			read_next(r);
+			read_next_argv(r);
 		else
 			pthread_cond_wait(&r->work, &r->lock);
 	}
@@ -99,6 +104,7 @@ static bool wait_change(struct shfs_argv_readers *r, int64_t until_ns)
 	struct timespec ts = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
 		               .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
 
+	shfs_assert_held(&r->lock);
 	return pthread_cond_timedwait(&r->change, &r->lock, &ts) != ETIMEDOUT;
 }
 
@@ -132,7 +138,7 @@ int shfs_argv_readers_new(struct shfs_argv_readers **out)
 		struct reader *reader = &r->list[r->n];
 
 		reader->readers = r;
-		err = pthread_create(&reader->thread, NULL, run, reader);
+		err = pthread_create(&reader->thread, NULL, run_argv_reader, reader);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	/* The program may fork, or install a seccomp filter, once this returns. So all
@@ -177,6 +183,7 @@ void shfs_argv_readers_free(struct shfs_argv_readers *r)
 		return;
 	for (unsigned i = 0; i < r->n; i++)
 		pthread_join(r->list[i].thread, NULL);
+	shfs_assert(!r->n_stuck);
 	pthread_cond_destroy(&r->work);
 	pthread_cond_destroy(&r->change);
 	pthread_mutex_destroy(&r->lock);
@@ -210,12 +217,14 @@ void shfs_argv_take(struct shfs_argv_readers *r, struct shfs_argv *argv, int64_t
 	if (!argv)
 		return;
 	pthread_mutex_lock(&r->lock);
+	shfs_assert(!argv->abandoned); /* it belongs to its reader */
 	while (argv->state != READ && wait_change(r, until_ns))
 		;
 	if (argv->state == QUEUED)
 		DL_DELETE(r->queue, argv);
 	argv->abandoned = argv->state == READING;
 	r->n_stuck += argv->abandoned;
+	shfs_assert(r->n_stuck <= r->n);
 	if (argv->state == READ) {
 		*out = argv->text;
 		argv->text = (struct shfs_argv_text){ 0 };

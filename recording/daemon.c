@@ -142,20 +142,13 @@ void shfs_daemon_told(void)
 	ready_fd = -1;
 }
 
-static _Noreturn void await_child(int fd)
-{
-	char code = SHFS_EXIT_FAILURE;
-
-	while (read(fd, &code, 1) < 0 && errno == EINTR)
-		;
-	_exit(code);
-}
-
 int shfs_daemon_fork(void)
 {
+	char code = SHFS_EXIT_FAILURE; /* of the child */
 	int fds[2];
 	pid_t pid;
 
+	shfs_assert(ready_fd < 0);
 	if (pipe2(fds, O_CLOEXEC))
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
 	pid = fork();
@@ -163,7 +156,9 @@ int shfs_daemon_fork(void)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
 	if (pid > 0) {
 		close(fds[1]);
-		await_child(fds[0]);
+		while (read(fds[0], &code, 1) < 0 && errno == EINTR)
+			;
+		_exit(code);
 	}
 	close(fds[0]);
 	ready_fd = fds[1];

@@ -36,7 +36,7 @@ void shfs_guardian_alert(const struct shfs_guardian *g)
 
 /* Closes all but what the guardian needs: no terminal, and nothing that keeps a file
  * system busy. */
-static void let_go(struct shfs_guardian *g)
+static void close_unneeded_fds(struct shfs_guardian *g)
 {
 	int *kept[] = { &g->orders, &g->guarded, &g->store.state_fd,
 		        &g->store.journal_fd };
@@ -71,7 +71,10 @@ static pid_t fork_with_fds(void)
 static void obey(struct shfs_guardian *g)
 {
 	char order;
-	ssize_t n = read(g->orders, &order, 1);
+	ssize_t n;
+
+	shfs_assert(g->orders >= 0);
+	n = read(g->orders, &order, 1);
 
 	if (n < 0 && errno == EINTR)
 		return;
@@ -124,6 +127,8 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
 	int fds[2], error;
 	pid_t pid = -1;
 
+	shfs_assert(guardian->spool && guardian->died);
+	shfs_assert(orders < 0); /* one guardian in a process */
 	if (pipe2(fds, O_CLOEXEC))
 		return -errno;
 	g.guarded = pidfd_open(getpid(), 0);
@@ -148,7 +153,7 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
 		g.store = *store;
 		if (!g.succeeds) {
 			close(fds[1]);
-			let_go(&g);
+			close_unneeded_fds(&g);
 		}
 		prctl(PR_SET_NAME, "shfs-guardian");
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

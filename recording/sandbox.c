@@ -83,7 +83,7 @@ void shfs_sandbox_drop_resource(void)
 
 /* Denies calls by their arguments: allows only sockets of this host, and unshare(2) only
  * of the umask (CLONE_FS), no namespaces. */
-static int deny_arguments(scmp_filter_ctx filter, unsigned needs)
+static int deny_by_arguments(scmp_filter_ctx filter, unsigned needs)
 {
 	int r = 0;
 
@@ -108,7 +108,7 @@ int shfs_sandbox_enter(unsigned needs)
 			r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
 			                     denied[i].call, 0);
 	if (!r)
-		r = deny_arguments(filter, needs);
+		r = deny_by_arguments(filter, needs);
 	if (!r)
 		r = seccomp_load(filter);
 	seccomp_release(filter);

@@ -90,7 +90,7 @@ void text_clear(struct text *t)
 }
 
 /* Adds a field of a record. */
-static void add_field(struct text *t, const char *s)
+static void text_add_field(struct text *t, const char *s)
 {
 	text_add(t, s, strlen(s) + 1);
 }
@@ -105,14 +105,14 @@ static char *digits(char *end, uint64_t n, int width)
 	return end;
 }
 
-static void add_number(struct text *t, uint64_t n)
+static void text_add_number(struct text *t, uint64_t n)
 {
 	char s[NUMBER_MAX] = "";
 
-	add_field(t, digits(s + sizeof(s) - 1, n, 1));
+	text_add_field(t, digits(s + sizeof(s) - 1, n, 1));
 }
 
-static void add_clock(struct text *t, clockid_t id)
+static void text_add_clock(struct text *t, clockid_t id)
 {
 	char s[2 * NUMBER_MAX] = "", *p = s + sizeof(s) - 1;
 	struct timespec ts;
@@ -120,18 +120,18 @@ static void add_clock(struct text *t, clockid_t id)
 	clock_gettime(id, &ts);
 	p = digits(p, ts.tv_nsec, 9);
 	*--p = '.';
-	add_field(t, digits(p, ts.tv_sec, 1));
+	text_add_field(t, digits(p, ts.tv_sec, 1));
 }
 
-static void add_times(struct text *t)
+static void text_add_times(struct text *t)
 {
-	add_clock(t, CLOCK_REALTIME);
-	add_clock(t, CLOCK_BOOTTIME);
+	text_add_clock(t, CLOCK_REALTIME);
+	text_add_clock(t, CLOCK_BOOTTIME);
 }
 
 /* --- facts from /proc and the shell --- */
 
-static ssize_t read_file(const char *path, char *out, size_t size)
+static ssize_t read_small_file(const char *path, char *out, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	ssize_t n;
@@ -150,7 +150,7 @@ static uint64_t start_ticks(void)
 {
 	char stat[1024], *p = NULL;
 
-	if (read_file("/proc/self/stat", stat, sizeof(stat)) > 0)
+	if (read_small_file("/proc/self/stat", stat, sizeof(stat)) > 0)
 		p = strrchr(stat, ')');
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
@@ -158,7 +158,7 @@ static uint64_t start_ticks(void)
 }
 
 /* Adds the last field of /proc/loadavg. */
-static void add_last_pid(struct text *t)
+static void text_add_last_pid(struct text *t)
 {
 	int fd = use_proc(&held_loadavg, "/proc/loadavg");
 	char loadavg[128], *last;
@@ -167,14 +167,14 @@ static void add_last_pid(struct text *t)
 	use_end(&held_loadavg, fd);
 	last = n > 0 && loadavg[n - 1] == '\n' ? memrchr(loadavg, ' ', n) : NULL;
 	if (!last) {
-		add_number(t, 0);
+		text_add_number(t, 0);
 		return;
 	}
 	loadavg[n - 1] = '\0';
-	add_field(t, last + 1);
+	text_add_field(t, last + 1);
 }
 
-static void add_cwd(struct text *t)
+static void text_add_cwd(struct text *t)
 {
 	char near[PATH_MAX], *far = NULL;
 	const char *cwd = getcwd(near, sizeof(near));
@@ -183,7 +183,7 @@ static void add_cwd(struct text *t)
 		cwd = far = getcwd(NULL, 0);
 	if (!cwd || *cwd != '/')
 		cwd = shell_get("PWD");
-	add_field(t, cwd ? cwd : "");
+	text_add_field(t, cwd ? cwd : "");
 	free(far);
 }
 
@@ -246,7 +246,7 @@ static void trouble(int error)
 }
 
 /* Writes everything. Beyond `ulimit -f` that is an error, and must not end the shell. */
-static bool write_all(int fd, const char *data, size_t len)
+static bool write_log_record(int fd, const char *data, size_t len)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
 	bool unlimited = hook.unlimited;
@@ -265,12 +265,12 @@ static bool write_all(int fd, const char *data, size_t len)
 	return !len;
 }
 
-static uint64_t record_begin(struct text *t, const char *tag)
+static uint64_t begin_log_record(struct text *t, const char *tag)
 {
 	text_clear(t);
 	text_add(t, "\x1e", 1);
-	add_field(t, tag);
-	add_number(t, ++hook.seq);
+	text_add_field(t, tag);
+	text_add_number(t, ++hook.seq);
 	return hook.seq;
 }
 
@@ -278,10 +278,10 @@ static uint64_t record_begin(struct text *t, const char *tag)
  * part. */
 static bool record_write(struct text *t, uint64_t seq, int fd)
 {
-	add_number(t, seq);
+	text_add_number(t, seq);
 	text_add(t, "\n", 1);
 	errno = ENOMEM;
-	if (!t->failed && write_all(fd, t->data, t->len))
+	if (!t->failed && write_log_record(fd, t->data, t->len))
 		return true;
 	trouble(errno);
 	return false;
@@ -290,18 +290,18 @@ static bool record_write(struct text *t, uint64_t seq, int fd)
 static bool write_session(int fd)
 {
 	struct text *t = &hook.record;
-	uint64_t seq = record_begin(t, "S1");
+	uint64_t seq = begin_log_record(t, "S1");
 
 	fchmod(fd, 0600); /* despite the umask */
-	add_number(t, hook.pid);
-	add_number(t, hook.start);
-	add_field(t, hook.boot);
-	add_field(t, hook.pidns);
-	add_times(t);
-	add_field(t, hook.host);
-	add_field(t, shell_kind);
-	add_field(t, hook.tty);
-	add_cwd(t);
+	text_add_number(t, hook.pid);
+	text_add_number(t, hook.start);
+	text_add_field(t, hook.boot);
+	text_add_field(t, hook.pidns);
+	text_add_times(t);
+	text_add_field(t, hook.host);
+	text_add_field(t, shell_kind);
+	text_add_field(t, hook.tty);
+	text_add_cwd(t);
 	return record_write(t, seq, fd);
 }
 
@@ -312,7 +312,7 @@ static bool write_begun(int fd)
 
 	if (!hook.begun.len)
 		return true; /* another install's hook wrote the record */
-	seq = record_begin(t, hook.redacted ? "B2" : "B1");
+	seq = begin_log_record(t, hook.redacted ? "B2" : "B1");
 	text_add(t, hook.begun.data, hook.begun.len);
 	t->failed |= hook.begun.failed;
 	return record_write(t, seq, fd);
@@ -320,7 +320,7 @@ static bool write_begun(int fd)
 
 /* Opens the log. A new one, or one that was removed meanwhile, begins with the session,
  * and continues with the running command. */
-static int log_begin(void)
+static int begin_hook_log(void)
 {
 	int fd = open(hook.log,
 	              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
@@ -343,7 +343,7 @@ static int log_begin(void)
 
 /* Opens the log; log_close follows. -1: trouble. at_end: checks whether the log was
  * removed since the last prompt, and begins it again. */
-static int log_open(bool at_end)
+static int open_hook_log(bool at_end)
 {
 	struct stat st;
 
@@ -352,7 +352,7 @@ static int log_open(bool at_end)
 	if (is_held(&held_log, &st) && st.st_nlink && st.st_size)
 		return held_log.fd;
 	let_go(&held_log);
-	return log_begin();
+	return begin_hook_log();
 }
 
 static void log_close(int fd)
@@ -435,14 +435,14 @@ void hook_begin(const char *text, bool hidden)
 	hook.open = false;
 	hook.redacted = redacted;
 	follow_mount();
-	fd = log_open(false);
+	fd = open_hook_log(false);
 	text_clear(t);
-	add_number(t, ++hook.number);
-	add_times(t);
-	add_last_pid(t);
-	add_field(t, hidden ? "1" : "0");
-	add_cwd(t);
-	add_field(t, hidden ? "" : redacted ?: text);
+	text_add_number(t, ++hook.number);
+	text_add_times(t);
+	text_add_last_pid(t);
+	text_add_field(t, hidden ? "1" : "0");
+	text_add_cwd(t);
+	text_add_field(t, hidden ? "" : redacted ?: text);
 	free(redacted);
 	hook.open = fd >= 0 && write_begun(fd);
 	log_close(fd);
@@ -453,20 +453,20 @@ void hook_begin(const char *text, bool hidden)
 void hook_end(int status)
 {
 	struct text *t = &hook.record;
-	int fd = log_open(true);
+	int fd = open_hook_log(true);
 	uint64_t seq;
 
 	hook.open = false;
 	mark_command(0, false);
 	if (fd < 0)
 		return;
-	seq = record_begin(t, "F1");
-	add_number(t, hook.number);
-	add_times(t);
-	add_last_pid(t);
+	seq = begin_log_record(t, "F1");
+	text_add_number(t, hook.number);
+	text_add_times(t);
+	text_add_last_pid(t);
 	if (status < 0)
 		text_add(t, "-", 1);
-	add_number(t, status < 0 ? -(int64_t)status : status);
+	text_add_number(t, status < 0 ? -(int64_t)status : status);
 	(void)!record_write(t, seq, fd);
 	log_close(fd);
 }
@@ -495,7 +495,7 @@ static bool was_shown(const char *line, size_t len)
 	return false;
 }
 
-static void show_line(const char *line, size_t len)
+static void print_alert_line(const char *line, size_t len)
 {
 	for (; len; line++, len--)
 		putc((unsigned char)*line < ' ' || *line == '\x7f' ? '?' : *line, stderr);
@@ -530,13 +530,13 @@ static void show_new(void)
 {
 	char text[sizeof(hook.shown)];
 
-	if (read_file(hook.alert, text, sizeof(text)) <= 0)
+	if (read_small_file(hook.alert, text, sizeof(text)) <= 0)
 		*text = '\0';
 	for (const char *p = text; *p; p += *p == '\n') {
 		size_t len = strcspn(p, "\n");
 
 		if (len && !was_shown(p, len))
-			show_line(p, len);
+			print_alert_line(p, len);
 		p += len;
 	}
 	fflush(stderr);
@@ -551,18 +551,18 @@ void hook_show_alert(void)
 
 /* --- start --- */
 
-static bool set_text(char **to, const char *s)
+static bool replace_string(char **to, const char *s)
 {
 	free(*to);
 	*to = strdup(s);
 	return *to != NULL;
 }
 
-static bool set_state(void)
+static bool set_state_dir(void)
 {
 	char *slash;
 
-	if (!set_text(&hook.state, hook.alert))
+	if (!replace_string(&hook.state, hook.alert))
 		return false;
 	slash = strrchr(hook.state, '/');
 	if (slash)
@@ -607,12 +607,12 @@ bool hook_start(const char *const *args)
 	hook.pid = getpid();
 	hook.start = start_ticks();
 	for (size_t i = 0; i < n; i++)
-		if (!set_text(places[i], args[i + 1]))
+		if (!replace_string(places[i], args[i + 1]))
 			return false;
-	if (!set_redactor(args[n + 1]) || !set_state() || !set_log(args[0]))
+	if (!set_redactor(args[n + 1]) || !set_state_dir() || !set_log(args[0]))
 		return false;
 	mark_session(is_new);
-	log_close(log_open(true));
+	log_close(open_hook_log(true));
 	return true;
 }
 

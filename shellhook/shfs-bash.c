@@ -199,7 +199,7 @@ static int unread_char(int c)
 
 /* Is there line editing? Then on_readline and on_prompt run before each line; else only
  * the end of the last command and the begin of this one are noticed. */
-static bool is_edited(void)
+static bool bash_edits_lines(void)
 {
 	return bash_input.type == STREAM_READLINE;
 }
@@ -305,7 +305,7 @@ static SHELL_VAR *value_of_prompt_command(SHELL_VAR *self)
 	if (hook_is_running())
 		hook_end(last_command_exit_value);
 	hook_show_alert();
-	if (!is_edited())
+	if (!bash_edits_lines())
 		arm_ps0();
 	errno = error;
 	return self;
@@ -439,7 +439,7 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 	}
 	text_clear(&reader.typed);
 	reader_attach();
-	if (!is_edited())
+	if (!bash_edits_lines())
 		watch_prompt_command();
 	errno = error;
 	return self;
@@ -463,7 +463,7 @@ static bool bind_pre(void)
 	return true;
 }
 
-static int start(const char *const *args)
+static int start_bash_hook(const char *const *args)
 {
 	if (!hook_start(args) || !bind_pre())
 		return EXECUTION_FAILURE;
@@ -480,7 +480,7 @@ int _shfs_hook_builtin(WORD_LIST *list)
 	for (; list && n < 1 + HOOK_START_ARGS; list = list->next)
 		args[n++] = list->word->word;
 	if (n == 1 + HOOK_START_ARGS && !list && !strcmp(args[0], "start"))
-		return start(args + 1);
+		return start_bash_hook(args + 1);
 	builtin_usage();
 	return EX_USAGE;
 }

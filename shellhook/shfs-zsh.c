@@ -127,7 +127,7 @@ bool shell_is_executing(void)
 
 /* --- the commands --- */
 
-static int start(char **args)
+static int start_zsh_hook(char **args)
 {
 	const char *plain_args[HOOK_START_ARGS];
 
@@ -136,7 +136,7 @@ static int start(char **args)
 	return !hook_start(plain_args);
 }
 
-static bool is_blank(const char *text)
+static bool begins_with_blank(const char *text)
 {
 	mbstate_t state = { 0 };
 	wchar_t first;
@@ -164,11 +164,12 @@ static bool is_ignored(char *text)
 }
 
 /* text is empty if zsh was told to keep the line out of its history. */
-static void begin(char *text)
+static void begin_zsh_command(char *text)
 {
 	if (hook_is_disabled())
 		return;
-	hook_begin(plain(text), !*text || is_blank(plain(text)) || is_ignored(text));
+	hook_begin(plain(text),
+	           !*text || begins_with_blank(plain(text)) || is_ignored(text));
 }
 
 /* Zsh calls this when it waits for the first key. */
@@ -181,32 +182,27 @@ static void at_prompt(void)
 	hook_at_prompt();
 }
 
-static bool is_edited(void)
-{
-	return interact && isset(SHINSTDIN) && SHTTY != -1 && isset(USEZLE);
-}
-
-static void end(void)
+static void end_zsh_command(void)
 {
 	if (hook_is_running())
 		hook_end((int)lastval);
 	hook_show_alert();
-	if (is_edited())
+	if (interact && isset(SHINSTDIN) && SHTTY != -1 && isset(USEZLE))
 		addtimedfn(at_prompt, 0);
 }
 
-static int run(char *name, char **args, Options ops, int func)
+static int run_shfs_builtin(char *name, char **args, Options ops, int func)
 {
 	int n = arrlen(args);
 
 	if (n == 1 + HOOK_START_ARGS && !strcmp(*args, "start"))
-		return start(args + 1);
+		return start_zsh_hook(args + 1);
 	if (!hook_is_ours())
 		return 0;
 	if (n == 1 && !strcmp(*args, "end"))
-		end();
+		end_zsh_command();
 	else if (n == 2 && !strcmp(*args, "begin"))
-		begin(args[1]);
+		begin_zsh_command(args[1]);
 	else
 		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY SECRETS | begin TEXT"
 		               " | end");
@@ -231,19 +227,19 @@ static void keep_typed(void)
 }
 
 /* Does what the function of that name would do; true: it need not be called. */
-static bool is_done(const char *name)
+static bool replace_hook_function(const char *name)
 {
 	if (!strcmp(name, "_shfs_preexec") && typed.len && hook_is_ours())
-		begin(typed.data);
+		begin_zsh_command(typed.data);
 	else if (!strcmp(name, "_shfs_precmd") && hook_is_ours())
-		end();
+		end_zsh_command();
 	else
 		return false;
 	return true;
 }
 
 /* In a hook, outside of functions that it called, only zsh itself looks up functions. */
-static HashNode look_up(HashTable functions, const char *name)
+static HashNode look_up_hook_function(HashTable functions, const char *name)
 {
 	HashNode found = find_function(functions, name);
 
@@ -252,7 +248,7 @@ static HashNode look_up(HashTable functions, const char *name)
 	queue_signals();
 	if (!strcmp(name, "preexec"))
 		keep_typed();
-	else if (found && is_done(name))
+	else if (found && replace_hook_function(name))
 		found = NULL;
 	unqueue_signals();
 	return found;
@@ -261,7 +257,7 @@ static HashNode look_up(HashTable functions, const char *name)
 /* --- called by zsh --- */
 
 static struct builtin builtins[] = {
-	BUILTIN("_shfs_hook", 0, run, 1, 1 + HOOK_START_ARGS, 0, NULL, NULL),
+	BUILTIN("_shfs_hook", 0, run_shfs_builtin, 1, 1 + HOOK_START_ARGS, 0, NULL, NULL),
 };
 static struct features features = { builtins, 1, NULL, 0, NULL, 0, NULL, 0, 0 };
 
@@ -291,9 +287,9 @@ int enables_(Module m, int **enables)
 
 int boot_(Module m)
 {
-	if (shfunctab->getnode != look_up)
+	if (shfunctab->getnode != look_up_hook_function)
 		find_function = shfunctab->getnode;
-	shfunctab->getnode = look_up;
+	shfunctab->getnode = look_up_hook_function;
 	return 0;
 }
 

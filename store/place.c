@@ -31,7 +31,7 @@ static int open_own(int dirfd, const char *name)
 }
 
 /* Takes ownership of base. */
-static int open_below(char *base, const char *name, char **path)
+static int open_place_below(char *base, const char *name, char **path)
 {
 	_cleanup_free_ char *own = base;
 	_cleanup_close_ int parent = -1;
@@ -65,11 +65,11 @@ int place_open(const char *store_path, char **path)
 	snprintf(name, sizeof(name), "%016" PRIx64,
 	         shfs_object_hash64(store_path, strlen(store_path)));
 	snprintf(shared, sizeof(shared), "/var/tmp/shfs-%u", (unsigned)geteuid());
-	r = open_below(shfs_path_cache(), name, path);
+	r = open_place_below(shfs_path_cache(), name, path);
 	if (r < 0)
-		r = open_below(strdup(shared), name, path);
+		r = open_place_below(strdup(shared), name, path);
 	if (r < 0 && (runtime = shfs_path_runtime()))
-		r = open_below(runtime, name, path);
+		r = open_place_below(runtime, name, path);
 	return r < 0 ? -EREMOTE : r;
 }
 

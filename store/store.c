@@ -31,7 +31,7 @@
 
 /* Opens a directory of the store, and first makes it if create; 0700 whatever the umask.
  */
-static int open_dir(int dirfd, const char *name, bool create)
+static int open_store_dir(int dirfd, const char *name, bool create)
 {
 	int fd;
 
@@ -41,7 +41,7 @@ static int open_dir(int dirfd, const char *name, bool create)
 	return fd < 0 ? -errno : fd;
 }
 
-static int check_owner(int dirfd, bool create)
+static int check_store_owner(int dirfd, bool create)
 {
 	struct stat st;
 
@@ -75,7 +75,7 @@ static void sync_above(const char *path)
 	}
 }
 
-static int write_format(int dirfd)
+static int write_store_format(int dirfd)
 {
 	return shfs_write_file_at(dirfd, "format", 0600, STORE_FORMAT,
 	                          strlen(STORE_FORMAT));
@@ -92,7 +92,7 @@ static bool is_in_use(int dirfd)
 
 /* Checks the file "format". -EBADMSG: it holds no number, or is missing from a store that
  * is in use. */
-static int read_format(int dirfd)
+static int read_store_format(int dirfd)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	int r = shfs_read_file_at(dirfd, "format", 64, &text);
@@ -108,24 +108,24 @@ static int read_format(int dirfd)
 	return strcmp(text.data, STORE_FORMAT) ? -EPROTONOSUPPORT : 0;
 }
 
-static int check_format(const struct shfs_store *s, bool create)
+static int check_or_make_format(const struct shfs_store *s, bool create)
 {
-	int r = read_format(s->dirfd);
+	int r = read_store_format(s->dirfd);
 
 	if (!create || !faccessat(s->dirfd, "format", F_OK, 0))
 		return r;
 	sync_above(s->path);
-	return write_format(s->dirfd);
+	return write_store_format(s->dirfd);
 }
 
 int shfs_store_mend(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : check_owner(fd, false);
+	int r = fd < 0 ? -errno : check_store_owner(fd, false);
 
 	if (!r)
-		r = read_format(fd);
-	return r == -EBADMSG ? write_format(fd) ?: 1 : r;
+		r = read_store_format(fd);
+	return r == -EBADMSG ? write_store_format(fd) ?: 1 : r;
 }
 
 static int open_dirs(struct shfs_store *s, bool create)
@@ -133,14 +133,14 @@ static int open_dirs(struct shfs_store *s, bool create)
 	_cleanup_close_ int journal = -1;
 	int r;
 
-	if ((r = s->objects_fd = open_dir(s->dirfd, "objects", create)) < 0 ||
-	    (r = journal = open_dir(s->dirfd, "journal", create)) < 0 ||
-	    (r = s->state_fd = open_dir(s->dirfd, "state", create)) < 0 ||
-	    (r = s->log_fd = open_dir(s->dirfd, "log", create)) < 0)
+	if ((r = s->objects_fd = open_store_dir(s->dirfd, "objects", create)) < 0 ||
+	    (r = journal = open_store_dir(s->dirfd, "journal", create)) < 0 ||
+	    (r = s->state_fd = open_store_dir(s->dirfd, "state", create)) < 0 ||
+	    (r = s->log_fd = open_store_dir(s->dirfd, "log", create)) < 0)
 		return r;
 	/* A store that only other hosts have written has no directory for this one. A
 	 * query creates nothing: it gets the parent, which has no segments. */
-	r = s->journal_fd = open_dir(journal, s->host, create);
+	r = s->journal_fd = open_store_dir(journal, s->host, create);
 	if (r == -ENOENT)
 		s->journal_fd = r = TAKE_FD(journal);
 	return MIN(r, 0);
@@ -194,8 +194,9 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 	s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dirfd < 0)
 		return errno == EACCES ? -EPERM : -errno;
-	if ((r = check_owner(s->dirfd, create)) || (r = check_format(s, create)) ||
-	    (r = open_dirs(s, create)) || (r = find_index(s)))
+	if ((r = check_store_owner(s->dirfd, create)) ||
+	    (r = check_or_make_format(s, create)) || (r = open_dirs(s, create)) ||
+	    (r = find_index(s)))
 		return r;
 	*out = TAKE_PTR(s);
 	return 0;
@@ -258,7 +259,7 @@ int shfs_store_lock(const char *path, const char *what, int wait_ms)
 	return shfs_lock_take(name, wait_ms);
 }
 
-static int lock(struct shfs_store *store, int how, int wait_ms)
+static int lock_store_dir(struct shfs_store *store, int how, int wait_ms)
 {
 	if (shfs_store_may_hang(store->path))
 		return 0;
@@ -274,12 +275,12 @@ static int lock(struct shfs_store *store, int how, int wait_ms)
 
 int shfs_store_share(struct shfs_store *store, int wait_ms)
 {
-	return lock(store, LOCK_SH, wait_ms);
+	return lock_store_dir(store, LOCK_SH, wait_ms);
 }
 
 int shfs_store_exclude(struct shfs_store *store)
 {
-	return lock(store, LOCK_EX, 0);
+	return lock_store_dir(store, LOCK_EX, 0);
 }
 
 void shfs_store_unshare(struct shfs_store *store)

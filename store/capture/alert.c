@@ -16,12 +16,6 @@
 #define ALERT_MAX  (64 << 10)
 #define ROUNDS_MAX 100
 
-static void trouble_prefix(const struct shfs_store *store,
-                           char out[static SHFS_ALERT_NAME_MAX])
-{
-	snprintf(out, SHFS_ALERT_NAME_MAX, "trouble-%s-", store->host);
-}
-
 static void trouble_name(const struct shfs_store *store, const char *root,
                          char out[static SHFS_ALERT_NAME_MAX])
 {
@@ -46,7 +40,7 @@ static int list_troubles(const struct shfs_store *store, struct dirent ***out)
 
 	if (n < 0)
 		return -errno;
-	trouble_prefix(store, prefix);
+	snprintf(prefix, sizeof(prefix), "trouble-%s-", store->host);
 	for (int i = 0; i < n; i++) {
 		const char *name = list[i]->d_name;
 		size_t len = strlen(prefix);
@@ -97,8 +91,8 @@ static bool is_shown(const struct shfs_store *store, const char *name,
 }
 
 /* mine: the name of a trouble file, which is linked if there is no room to write. */
-static void publish(const struct shfs_store *store, const struct shfs_buf *text,
-                    const char *mine)
+static void publish_alert(const struct shfs_store *store, const struct shfs_buf *text,
+                          const char *mine)
 {
 	char name[SHFS_ALERT_NAME_MAX];
 	int fd = store->state_fd;
@@ -126,7 +120,7 @@ static void publish_all(const struct shfs_store *store, const char *mine)
 		if (round && text.len == before.len &&
 		    !memcmp(text.data, before.data, text.len))
 			return;
-		publish(store, &text, mine);
+		publish_alert(store, &text, mine);
 		before.len = 0;
 		shfs_buf_add(&before, text.data, text.len);
 		shfs_buf_add(&before, "", 0);

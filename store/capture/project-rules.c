@@ -42,7 +42,7 @@ static int read_ignore_file(struct shfs_project_rules *p, struct shfs_buf *text)
 }
 
 /* Lock held for writing. Reads .shfsignore and makes the rules anew. */
-static void load(struct shfs_project_rules *p)
+static void load_project_rules(struct shfs_project_rules *p)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct shfs_rules *rules;
@@ -82,7 +82,7 @@ static void load_if_changed(struct shfs_project_rules *p)
 		return;
 	pthread_rwlock_wrlock(&p->lock);
 	p->read_ns = shfs_clock_ns(CLOCK_REALTIME);
-	load(p);
+	load_project_rules(p);
 	p->stamp = stamp;
 	pthread_rwlock_unlock(&p->lock);
 }
@@ -122,7 +122,8 @@ enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *p, const char
 	return rule;
 }
 
-static bool is_secret(struct shfs_project_rules *p, const char *path, bool directory)
+static bool is_project_secret(struct shfs_project_rules *p, const char *path,
+                              bool directory)
 {
 	bool secret;
 
@@ -135,8 +136,8 @@ static bool is_secret(struct shfs_project_rules *p, const char *path, bool direc
 bool shfs_project_rules_is_secret(struct shfs_project_rules *p, const char *path,
                                   bool directory)
 {
-	if (!is_secret(p, path, directory))
+	if (!is_project_secret(p, path, directory))
 		return false;
 	load_if_changed(p);
-	return is_secret(p, path, directory);
+	return is_project_secret(p, path, directory);
 }

@@ -421,7 +421,7 @@ static int list_finish(struct pattern_list *list)
 	return 0;
 }
 
-static void list_free(struct pattern_list *list)
+static void pattern_list_free(struct pattern_list *list)
 {
 	for (size_t i = 0; i < list->n; i++)
 		free(list->patterns[i].text);
@@ -625,7 +625,7 @@ static bool is_secret_cut(const struct shfs_rules *rules, const struct subject *
 	return false;
 }
 
-static bool is_secret(const void *arg, const struct subject *s)
+static bool is_secret_subject(const void *arg, const struct subject *s)
 {
 	const struct shfs_rules *rules = arg;
 	const struct pattern *found = list_find(&rules->ignore, s);
@@ -670,9 +670,9 @@ void shfs_rules_free(struct shfs_rules *rules)
 {
 	if (!rules)
 		return;
-	list_free(&rules->ignore);
-	list_free(&rules->archive_read);
-	list_free(&rules->secret);
+	pattern_list_free(&rules->ignore);
+	pattern_list_free(&rules->archive_read);
+	pattern_list_free(&rules->secret);
 	free(rules);
 }
 
@@ -680,7 +680,7 @@ static enum shfs_rule match(const struct shfs_rules *rules, char *path, size_t l
                             bool directory)
 {
 	if (any_part(path, len, directory, list_chooses, &rules->ignore) ||
-	    any_part(path, len, directory, is_secret, rules))
+	    any_part(path, len, directory, is_secret_subject, rules))
 		return SHFS_RULE_IGNORE;
 	if (any_part(path, len, directory, list_chooses, &rules->archive_read))
 		return SHFS_RULE_ARCHIVE_READ;
@@ -714,5 +714,5 @@ bool shfs_rules_is_secret(const struct shfs_rules *rules, const char *path,
 {
 	_cleanup_free_ char *copy = strdup(path);
 
-	return !copy || any_part(copy, strlen(copy), directory, is_secret, rules);
+	return !copy || any_part(copy, strlen(copy), directory, is_secret_subject, rules);
 }

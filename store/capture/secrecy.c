@@ -162,7 +162,8 @@ static bool was_temporary(const struct shfs_capture *c, const uint8_t hash[16])
 	return holders && !holders->n && !is_past(holders);
 }
 
-static struct capture_secret *find(const struct shfs_capture *c, const uint8_t hash[16])
+static struct capture_secret *find_secret(const struct shfs_capture *c,
+                                          const uint8_t hash[16])
 {
 	struct capture_secret *secret;
 
@@ -170,9 +171,9 @@ static struct capture_secret *find(const struct shfs_capture *c, const uint8_t h
 	return secret;
 }
 
-static void note(struct shfs_capture *c, const uint8_t hash[16], bool shared)
+static void note_secret_hash(struct shfs_capture *c, const uint8_t hash[16], bool shared)
 {
-	struct capture_secret *secret = find(c, hash);
+	struct capture_secret *secret = find_secret(c, hash);
 
 	if (secret) {
 		secret->shared = secret->shared && shared;
@@ -193,9 +194,9 @@ static void note(struct shfs_capture *c, const uint8_t hash[16], bool shared)
 		free(secret);
 }
 
-static bool is_listed(const struct shfs_capture *c, const uint8_t hash[16])
+static bool is_unshared_secret(const struct shfs_capture *c, const uint8_t hash[16])
 {
-	const struct capture_secret *secret = find(c, hash);
+	const struct capture_secret *secret = find_secret(c, hash);
 
 	return secret && !secret->shared;
 }
@@ -203,17 +204,18 @@ static bool is_listed(const struct shfs_capture *c, const uint8_t hash[16])
 /* Notes a content as secret if the snapshot's file has a secret name, or was temporary
  * and another file with a secret name has the content. id is its object, or about to be.
  */
-static void judge(struct shfs_snapshot *s, const struct shfs_object_id *id, uint64_t size)
+static void note_if_secret(struct shfs_snapshot *s, const struct shfs_object_id *id,
+                           uint64_t size)
 {
 	struct shfs_capture *c = s->capture;
-	const struct capture_secret *secret = find(c, id->hash);
+	const struct capture_secret *secret = find_secret(c, id->hash);
 
 	if (size < BYTES_MIN)
 		return;
 	if (s->secret)
-		note(c, id->hash, s->was_there);
+		note_secret_hash(c, id->hash, s->was_there);
 	else if (s->gone && secret && was_temporary(c, id->hash))
-		note(c, id->hash, false);
+		note_secret_hash(c, id->hash, false);
 }
 
 static void purge_later(struct shfs_capture *c, const struct shfs_object_id *id)
@@ -226,7 +228,7 @@ static void purge_later(struct shfs_capture *c, const struct shfs_object_id *id)
 bool capture_is_secret(const struct shfs_snapshot *s)
 {
 	return s->secret || (s->content.flags & SHFS_CONTENT_OBJECT &&
-	                     is_listed(s->capture, s->content.object.hash));
+	                     is_unshared_secret(s->capture, s->content.object.hash));
 }
 
 bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
@@ -234,8 +236,8 @@ bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
 {
 	bool listed;
 
-	judge(s, id, size);
-	listed = is_listed(s->capture, id->hash);
+	note_if_secret(s, id, size);
+	listed = is_unshared_secret(s->capture, id->hash);
 	if (listed && there)
 		purge_later(s->capture, id);
 	return s->secret || listed;
@@ -244,8 +246,8 @@ bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
 void capture_note_object(struct shfs_snapshot *s, const struct shfs_object_id *id,
                          uint64_t size)
 {
-	judge(s, id, size);
-	if (is_listed(s->capture, id->hash))
+	note_if_secret(s, id, size);
+	if (is_unshared_secret(s->capture, id->hash))
 		purge_later(s->capture, id);
 	if (capture_is_secret(s))
 		capture_let_go(s);
@@ -323,8 +325,8 @@ static bool is_under_way(struct shfs_capture *c, const void *data, size_t len,
 
 /* Lock held, and let go meanwhile. Is there an object of the content, of another file?
  * One that only temporary files had is removed. */
-static bool is_elsewhere(struct shfs_capture *c, const void *data, size_t len,
-                         struct shfs_object_id *id)
+static bool is_object_of_other_file(struct shfs_capture *c, const void *data, size_t len,
+                                    struct shfs_object_id *id)
 {
 	bool there;
 
@@ -340,16 +342,16 @@ static bool is_elsewhere(struct shfs_capture *c, const void *data, size_t len,
 /* Notes the content of a file with a secret name. A content that is under way for another
  * file is judged once it is an object, by the note, which is made before the lock is let
  * go. */
-static void learn(struct shfs_capture *c, const void *data, size_t len)
+static void note_secret_content(struct shfs_capture *c, const void *data, size_t len)
 {
 	struct shfs_object_id id;
 
 	shfs_object_hash(data, len, id.hash);
 	pthread_mutex_lock(&c->lock);
-	if (!find(c, id.hash))
-		note(c, id.hash,
-		     is_under_way(c, data, len, id.hash) ||
-		             is_elsewhere(c, data, len, &id));
+	if (!find_secret(c, id.hash))
+		note_secret_hash(c, id.hash,
+		                 is_under_way(c, data, len, id.hash) ||
+		                         is_object_of_other_file(c, data, len, &id));
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -366,7 +368,7 @@ void shfs_snapshot_take_secret(struct shfs_snapshot *s, int fd, uint64_t max_byt
 	data = malloc((size_t)st.st_size);
 	n = data ? shfs_pread_full(fd, data, (size_t)st.st_size, 0) : -1;
 	if (n >= BYTES_MIN)
-		learn(s->capture, data, (size_t)n);
+		note_secret_content(s->capture, data, (size_t)n);
 }
 
 /* --- state/purge --- */
@@ -415,13 +417,6 @@ static int purge_write(int fd, const struct shfs_objects *ids)
 	                                : 0;
 }
 
-static int purge_note(struct shfs_store *store, const struct shfs_objects *ids)
-{
-	_cleanup_close_ int fd = purge_open(store);
-
-	return fd < 0 ? fd : purge_write(fd, ids);
-}
-
 /* Drops the ids of removed objects from the file. */
 static int purge_done(struct shfs_store *store, const struct shfs_objects *gone)
 {
@@ -454,7 +449,7 @@ int capture_purge_resume(struct shfs_capture *c)
 
 /* --- removing --- */
 
-static int pick(void *arg, struct shfs_objects *out)
+static int pick_given_objects(void *arg, struct shfs_objects *out)
 {
 	const struct shfs_objects *ids = arg;
 	int r = 0;
@@ -470,7 +465,7 @@ static int purge(struct shfs_capture *c)
 	_cleanup_objects_ struct shfs_objects ids = { 0 };
 	uint64_t objects, bytes;
 	const struct shfs_collect how = {
-		.pick = pick,
+		.pick = pick_given_objects,
 		.arg = &ids,
 		.named = true,
 		.shared = true,
@@ -478,13 +473,15 @@ static int purge(struct shfs_capture *c)
 		.objects = &objects,
 		.bytes = &bytes,
 	};
-	int r;
+	int fd, r;
 
 	ids = c->purge;
 	c->purge = (struct shfs_objects){ 0 };
 	pthread_mutex_unlock(&c->lock);
 	shfs_objects_sort(&ids);
-	r = purge_note(c->store, &ids);
+	fd = purge_open(c->store);
+	r = fd < 0 ? fd : purge_write(fd, &ids);
+	shfs_closep(&fd);
 	if (!r)
 		r = shfs_collect(c->store, &how);
 	if (!r && objects == ids.n)

@@ -293,7 +293,7 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 	job_free(job);
 }
 
-static bool same_time(struct timespec a, struct timespec b)
+static bool is_same_timespec(struct timespec a, struct timespec b)
 {
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
@@ -335,9 +335,9 @@ static int job_read(struct capture_job *job, int fd)
 		if (fstat(fd, &now) < 0)
 			return -errno;
 		same = now.st_size == before->st_size && (off_t)job->len == now.st_size &&
-		       (same_time(now.st_mtim, before->st_mtim) ||
+		       (is_same_timespec(now.st_mtim, before->st_mtim) ||
 		        atomic_load(&job->snapshot->touched));
-		job->changed = !same || !same_time(now.st_ctim, before->st_ctim);
+		job->changed = !same || !is_same_timespec(now.st_ctim, before->st_ctim);
 		if (!job->changed)
 			break;
 		if (attempt == 0)

@@ -93,14 +93,6 @@ static struct entry *find_room(struct shfs_spool *spool, size_t size)
 	return entry_at(spool, head + left);
 }
 
-static void note_missed(struct shfs_spool *spool, uint64_t seq)
-{
-	if (spool->done >= spool->last_missed)
-		atomic_store(&spool->n_missed, 0);
-	atomic_fetch_add(&spool->n_missed, 1);
-	atomic_store(&spool->last_missed, seq);
-}
-
 void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
                     const bool has[static 2])
 {
@@ -116,7 +108,10 @@ void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
 	drop_done(spool);
 	e = find_room(spool, size);
 	if (!e) {
-		note_missed(spool, rec->seq);
+		if (spool->done >= spool->last_missed)
+			atomic_store(&spool->n_missed, 0);
+		atomic_fetch_add(&spool->n_missed, 1);
+		atomic_store(&spool->last_missed, rec->seq);
 		return;
 	}
 	capture_move_strings(strings, n, e->text);
@@ -147,8 +142,8 @@ static void forget_contents(struct entry *e)
 }
 
 /* Collects the records behind seq; malloc'ed. */
-static const struct shfs_record **collect(struct shfs_spool *spool, uint64_t seq,
-                                          size_t *n)
+static const struct shfs_record **records_behind(struct shfs_spool *spool, uint64_t seq,
+                                                 size_t *n)
 {
 	const struct shfs_record **records =
 		calloc(SHFS_SPOOL_BYTES / sizeof(struct entry) + 1, sizeof(*records));
@@ -195,7 +190,7 @@ int shfs_spool_rescue(struct shfs_spool *spool, struct shfs_store *store,
 	last = MAX(spool->done, shfs_journal_last_seq(store, &spool->identity));
 	if (spool->last_missed > last)
 		missed = spool->n_missed;
-	records = collect(spool, last, &n);
+	records = records_behind(spool, last, &n);
 	if (!records)
 		return -ENOMEM;
 	if (!n && !missed)

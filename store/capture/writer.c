@@ -186,8 +186,8 @@ static int commit_puts(struct shfs_store *store, struct shfs_put **puts, size_t 
 	return 0;
 }
 
-static void count_object(struct shfs_capture_stats *stats, const struct capture_job *job,
-                         uint64_t stored_bytes)
+static void count_stored_object(struct shfs_capture_stats *stats,
+                                const struct capture_job *job, uint64_t stored_bytes)
 {
 	if (!stored_bytes) /* the object existed before */
 		return;
@@ -237,7 +237,7 @@ static void writer_commit(struct shfs_capture *c)
 	for (size_t i = 0; i < n; i++) {
 		DL_DELETE(c->commits, jobs[i]);
 		if (done[i])
-			count_object(&c->stats, jobs[i], stored[i]);
+			count_stored_object(&c->stats, jobs[i], stored[i]);
 		capture_finish_job(jobs[i], done[i] ? &ids[i] : NULL);
 	}
 	shfs_assert(c->n_puts >= n);

@@ -121,8 +121,8 @@ static void hold_less(struct contents *c)
 }
 
 /* Pushes a level; takes ownership of data. */
-static int push(struct contents *c, const struct shfs_object_id *id, char *data,
-                size_t len)
+static int push_level(struct contents *c, const struct shfs_object_id *id, char *data,
+                      size_t len)
 {
 	struct level l = { .id = *id };
 
@@ -143,7 +143,7 @@ static int push(struct contents *c, const struct shfs_object_id *id, char *data,
 	return 0;
 }
 
-static void pop(struct contents *c)
+static void pop_level(struct contents *c)
 {
 	forget_data(c, &c->levels[--c->depth]);
 }
@@ -208,8 +208,9 @@ static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
 
 /* Unpacks a frame and checks its hash. -EBADMSG: it is not the content of its name. *out
  * is NULL if it has no deltas. */
-static int unpack(struct contents *c, const struct frame *f, unsigned char *bytes,
-                  const struct level *base, char **out)
+static int unpack_checked_frame(struct contents *c, const struct frame *f,
+                                unsigned char *bytes, const struct level *base,
+                                char **out)
 {
 	uint8_t hash[16];
 	int r;
@@ -236,7 +237,7 @@ static int unpack(struct contents *c, const struct frame *f, unsigned char *byte
 }
 
 /* Reads a frame, and pushes a level for its deltas. */
-static int read_frame(struct contents *c, struct found *f)
+static int read_checked_frame(struct contents *c, struct found *f)
 {
 	const struct level *base = c->depth ? &c->levels[c->depth - 1] : NULL;
 	struct walk *w = c->w;
@@ -247,7 +248,7 @@ static int read_frame(struct contents *c, struct found *f)
 
 	f->read = true;
 	if (!r)
-		r = unpack(c, &frame, bytes, f->delta ? base : NULL, &data);
+		r = unpack_checked_frame(c, &frame, bytes, f->delta ? base : NULL, &data);
 	if (r == -EBADMSG || r == -EIO) {
 		f->state = LOST;
 		w->flawed = true;
@@ -265,8 +266,8 @@ static int read_frame(struct contents *c, struct found *f)
 	w->content_bytes += frame.size;
 	/* what is behind it is its own */
 	if (f->delta && base->next == base->end)
-		pop(c);
-	return data ? push(c, &f->id, data, frame.size) : 0;
+		pop_level(c);
+	return data ? push_level(c, &f->id, data, frame.size) : 0;
 }
 
 /* Skips deltas whose base cannot be read, so that they cannot be, either; check.c reports
@@ -278,7 +279,7 @@ static void pass_over(struct contents *c, size_t from, size_t to)
 }
 
 /* Reads the next delta of the content on top. */
-static int read_next(struct contents *c)
+static int read_next_delta(struct contents *c)
 {
 	struct level *l = &c->levels[c->depth - 1];
 	char *data;
@@ -295,10 +296,10 @@ static int read_next(struct contents *c)
 			pass_over(c, l->next, l->end);
 	}
 	if (r == -ENOENT || l->next == l->end) {
-		pop(c);
+		pop_level(c);
 		return 0;
 	}
-	return r ? r : read_frame(c, delta_at(c, l->next++));
+	return r ? r : read_checked_frame(c, delta_at(c, l->next++));
 }
 
 /* Reads the base of a delta that is not in this pack, or damaged in it. */
@@ -309,7 +310,7 @@ static int read_base_of(struct contents *c, const struct found *f)
 	int r = read_base(c, &f->base, &data, &len);
 
 	if (!r)
-		return push(c, &f->base, data, len);
+		return push_level(c, &f->base, data, len);
 	if (r != -ENOENT)
 		return r;
 	deltas_of(c, &f->base, &from, &to);
@@ -327,13 +328,13 @@ int check_contents(struct walk *w)
 
 		if (f->read)
 			continue;
-		r = f->delta ? read_base_of(&c, f) : read_frame(&c, f);
+		r = f->delta ? read_base_of(&c, f) : read_checked_frame(&c, f);
 		while (!r && c.depth)
-			r = read_next(&c);
+			r = read_next_delta(&c);
 		give_large(&c);
 	}
 	while (c.depth)
-		pop(&c);
+		pop_level(&c);
 	free(c.levels);
 	free(c.by_base);
 	return r;

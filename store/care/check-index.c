@@ -316,12 +316,6 @@ static int hold(struct shfs_index *index)
 	return r ? r : MIN(shfs_sql_int(index, &n, "SELECT count(*) FROM state"), 0);
 }
 
-static void let_go(struct shfs_index *index)
-{
-	if (!sqlite3_get_autocommit(index->db))
-		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
-}
-
 int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -348,7 +342,8 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 		run->out->index_compared = !r && before == after;
 		if (run->out->index_compared)
 			r = compare_all(run, index, shfs_draft_index(draft));
-		let_go(index);
+		if (!sqlite3_get_autocommit(index->db))
+			sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
 		shfs_draft_close(draft);
 		if (shfs_takes_nothing(r)) /* the index cannot be compared */
 			return 0;

@@ -142,7 +142,7 @@ static bool is_odd(const char *name)
 	return false;
 }
 
-static int add_directory(struct scan *s, const char *dir, const char *suffix)
+static int scan_add_directory(struct scan *s, const char *dir, const char *suffix)
 {
 	int fd = openat(s->run->store->objects_fd, dir,
 	                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -180,7 +180,7 @@ static uint64_t part_of(const struct unit *u, unsigned parts)
 
 /* Chooses the files to read: those of the wanted part, from where an earlier check was
  * interrupted. */
-static void choose(struct scan *s)
+static void choose_units(struct scan *s)
 {
 	const struct shfs_check_options *o = s->run->options;
 	const struct check_state *state = &s->run->state;
@@ -199,17 +199,17 @@ static void choose(struct scan *s)
 
 static int list_units(struct scan *s)
 {
-	int r = add_directory(s, "packs", ".pack");
+	int r = scan_add_directory(s, "packs", ".pack");
 
 	for (int i = 0; i < 256 && !r; i++) {
 		char dir[3];
 
 		snprintf(dir, sizeof(dir), "%02x", i);
-		r = add_directory(s, dir, "");
+		r = scan_add_directory(s, dir, "");
 	}
 	if (s->n)
 		qsort(s->units, s->n, sizeof(*s->units), compare_units);
-	choose(s);
+	choose_units(s);
 	return r;
 }
 
@@ -243,7 +243,7 @@ static int unit_done(struct scan *s, struct unit *u, bool flawed)
 	return check_state_save(run->store, &run->state);
 }
 
-static void *work(void *arg)
+static void *check_units(void *arg)
 {
 	struct scan *s = arg;
 	struct reader rd = { .scan = s,
@@ -280,9 +280,9 @@ static void work_together(struct scan *s)
 	if (!s->run->options->read_data)
 		want = 1;
 	while (n + 1 < MIN(want, (size_t)THREADS_MAX) &&
-	       !pthread_create(&threads[n], NULL, work, s))
+	       !pthread_create(&threads[n], NULL, check_units, s))
 		n++;
-	work(s);
+	check_units(s);
 	while (n)
 		pthread_join(threads[--n], NULL);
 }

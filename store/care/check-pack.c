@@ -145,7 +145,7 @@ static void tell_gap(struct walk *w, uint64_t from, uint64_t to)
 	w->flawed = true;
 }
 
-static int pass_gap(struct walk *w, uint64_t *at)
+static int pass_flawed_gap(struct walk *w, uint64_t *at)
 {
 	uint64_t from = *at, to;
 	int r = look_at_last(w, &from);
@@ -162,13 +162,6 @@ static int pass_gap(struct walk *w, uint64_t *at)
 }
 
 /* --- the index of a pack --- */
-
-static int compare_offsets(const void *a, const void *b)
-{
-	const struct pack_entry *x = a, *y = b;
-
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
 
 struct entries {
 	struct pack_entry *list;
@@ -234,7 +227,7 @@ static int check_lookup(struct walk *w)
 		return -ENOMEM;
 	r = r < 0 ? r : pack_index_each(w->index_fd, &w->index, add_entries, &e);
 	if (!r && e.n)
-		qsort(e.list, e.n, sizeof(*e.list), compare_offsets);
+		qsort(e.list, e.n, sizeof(*e.list), pack_entry_compare_offsets);
 	if (!r)
 		at = find_difference(w, &e);
 	free(e.list);
@@ -253,15 +246,7 @@ static int check_lookup(struct walk *w)
 
 /* --- a file --- */
 
-static int open_below(struct scan *s, const char *name)
-{
-	int fd = openat(s->run->store->objects_fd, name,
-	                O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int open_pack(struct walk *w)
+static int open_walked_pack(struct walk *w)
 {
 	char name[256];
 	struct stat st;
@@ -270,9 +255,10 @@ static int open_pack(struct walk *w)
 	snprintf(name, sizeof(name), "%s", w->unit->name + strlen("packs/"));
 	strcpy(name + strlen(name) - strlen(".pack"), ".idx");
 	w->index_fd = pack_index_open(w->rd->scan->packs_fd, name, &w->index);
-	fd = open_below(w->rd->scan, w->unit->name);
+	fd = openat(w->rd->scan->run->store->objects_fd, w->unit->name,
+	            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return fd;
+		return -errno;
 	w->fd = fd;
 	if (fstat(fd, &st))
 		return -errno;
@@ -302,13 +288,13 @@ static int walk_frames(struct walk *w)
 		n = frame_at(w, at, &f, &bytes);
 		if (n < 0)
 			return (int)n;
-		r = n ? note_frame(w, &f, at) : pass_gap(w, &at);
+		r = n ? note_frame(w, &f, at) : pass_flawed_gap(w, &at);
 		at += (uint64_t)n;
 	}
 	return r;
 }
 
-static int merge(struct scan *s, struct walk *w)
+static int scan_add_walk(struct scan *s, struct walk *w)
 {
 	int r = 0;
 
@@ -324,7 +310,7 @@ static int merge(struct scan *s, struct walk *w)
 int check_pack(struct reader *rd, struct unit *unit)
 {
 	struct walk w = { .rd = rd, .unit = unit, .fd = -1, .index_fd = -1 };
-	int r = open_pack(&w);
+	int r = open_walked_pack(&w);
 
 	rd->base = rd->len = 0;
 	if (r == -ENOENT) { /* removed meanwhile */
@@ -347,7 +333,7 @@ int check_pack(struct reader *rd, struct unit *unit)
 		if (!r)
 			r = check_lookup(&w);
 		if (!r)
-			r = merge(rd->scan, &w);
+			r = scan_add_walk(rd->scan, &w);
 	}
 	shfs_closep(&w.fd);
 	shfs_closep(&w.index_fd);

@@ -34,7 +34,7 @@ static int list_add(char ***list, size_t *n, const char *text)
 	return grown[*n] && ++*n ? 0 : -ENOMEM;
 }
 
-static void list_free(char **list, size_t n)
+static void free_strings(char **list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		free(list[i]);
@@ -62,7 +62,7 @@ static int each_line(struct shfs_store *store, const char *name,
 void check_state_free(struct check_state *s)
 {
 	free(s->position);
-	list_free(s->bad, s->n_bad);
+	free_strings(s->bad, s->n_bad);
 	*s = (struct check_state){ 0 };
 }
 
@@ -143,7 +143,7 @@ int shfs_check_history(struct shfs_store *store, struct shfs_check_history *out)
 void check_known_free(struct check_known *k)
 {
 	free(k->objects.ids);
-	list_free(k->logs, k->n_logs);
+	free_strings(k->logs, k->n_logs);
 	*k = (struct check_known){ 0 };
 }
 

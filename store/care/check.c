@@ -133,16 +133,11 @@ struct reading {
 	uint64_t size;
 };
 
-static const char *suffix(const struct shfs_journal_file *file)
-{
-	return file->sealed ? ".zst" : "";
-}
-
 static struct shfs_flaw *flaw_at(const struct reading *r, enum shfs_flaw_kind kind,
                                  uint64_t offset, uint64_t bytes)
 {
 	return check_flaw(r->run, kind, offset, bytes, "journal/%s/%s%s", r->file->host,
-	                  r->file->name, suffix(r->file));
+	                  r->file->name, r->file->sealed ? ".zst" : "");
 }
 
 static void note_damage(void *arg, uint64_t from, uint64_t to)
@@ -263,7 +258,7 @@ static int check_segment(struct reading *r)
 	return 0;
 }
 
-static bool is_known(const struct check_known *k, const struct shfs_flaw *f)
+static bool is_known_flaw(const struct check_known *k, const struct shfs_flaw *f)
 {
 	for (size_t i = 0; f && i < k->n_logs; i++) {
 		_cleanup_buf_ struct shfs_buf b = { 0 };
@@ -281,7 +276,7 @@ static void flaw_of_log(struct reading *r, uint64_t offset, uint64_t bytes)
 	struct shfs_flaw *f = flaw_at(r, SHFS_FLAW_RECORD, offset, bytes);
 
 	check_say(f, "these bytes are not records of a hook");
-	if (is_known(&r->run->known, f))
+	if (is_known_flaw(&r->run->known, f))
 		f->harmless = true;
 }
 
@@ -319,7 +314,7 @@ static int check_hook_log(struct reading *r)
 	return n;
 }
 
-static int visit(const struct shfs_journal_file *file, void *arg)
+static int check_journal_file(const struct shfs_journal_file *file, void *arg)
 {
 	struct reading r = { .run = arg, .file = file, .size = file->size_bytes };
 
@@ -348,7 +343,7 @@ static int check_pruned(struct check_run *run)
 	return 0;
 }
 
-static int find_missing(struct check_run *run)
+static int find_missing_objects(struct check_run *run)
 {
 	int r = check_pruned(run);
 
@@ -386,7 +381,7 @@ static int find_missing(struct check_run *run)
 
 /* --- all of it --- */
 
-static int load(struct check_run *run)
+static int begin_or_resume_check(struct check_run *run)
 {
 	const struct shfs_check_options *o = run->options;
 	struct check_state *s = &run->state;
@@ -412,7 +407,7 @@ static int load(struct check_run *run)
 	return check_state_save(run->store, s);
 }
 
-static int finish(struct check_run *run)
+static int finish_check(struct check_run *run)
 {
 	struct shfs_check *c = run->out;
 	struct check_state *s = &run->state;
@@ -438,13 +433,14 @@ static int finish(struct check_run *run)
 }
 
 /* Checks the journal first: the objects that it names were there before. */
-static int look(struct check_run *run)
+static int check_all_parts(struct check_run *run)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 	int r = check_modes(run);
 
 	if (!r)
-		r = shfs_journal_walk(run->store, SHFS_JOURNAL_ALL, visit, run);
+		r = shfs_journal_walk(run->store, SHFS_JOURNAL_ALL, check_journal_file,
+		                      run);
 	for (size_t i = 0; i < run->out->n_flaws; i++)
 		if (run->out->flaws[i].kind <= SHFS_FLAW_SEGMENT &&
 		    !run->out->flaws[i].harmless)
@@ -459,7 +455,7 @@ static int look(struct check_run *run)
 	if (!r)
 		r = check_objects(run);
 	if (!r)
-		r = find_missing(run);
+		r = find_missing_objects(run);
 	return r ? r : check_losses(run, index);
 }
 
@@ -474,11 +470,11 @@ int shfs_check_run(struct shfs_store *store, const char *hook_dir,
 	*out = (struct shfs_check){ 0 };
 	r = options->alone ? 0 : shfs_store_share(store, SHARE_MS);
 	if (!r)
-		r = load(&run);
+		r = begin_or_resume_check(&run);
 	if (!r)
-		r = look(&run);
+		r = check_all_parts(&run);
 	if (!r)
-		r = finish(&run);
+		r = finish_check(&run);
 	check_state_free(&run.state);
 	check_known_free(&run.known);
 	shfs_objects_free(&run.named);

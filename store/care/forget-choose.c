@@ -7,20 +7,13 @@
 
 /* --- sets of numbers --- */
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 void forget_sort(struct shfs_ids *list)
 {
 	size_t n = 0;
 
 	if (!list->n)
 		return;
-	qsort(list->ids, list->n, sizeof(*list->ids), compare);
+	qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
 	for (size_t i = 0; i < list->n; i++)
 		if (!n || list->ids[i] != list->ids[n - 1])
 			list->ids[n++] = list->ids[i];
@@ -29,7 +22,8 @@ void forget_sort(struct shfs_ids *list)
 
 bool forget_has(const struct shfs_ids *list, int64_t id)
 {
-	return list->n && bsearch(&id, list->ids, list->n, sizeof(id), compare);
+	return list->n &&
+	       bsearch(&id, list->ids, list->n, sizeof(id), shfs_compare_int64);
 }
 
 /* Adds the first column of all rows. */
@@ -82,17 +76,7 @@ static int note_access(const struct shfs_access *a, void *arg)
 	return MIN(r, 0);
 }
 
-static int add_processes(struct shfs_forget *f)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < f->processes.n && !r; i++)
-		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
-		                            f);
-	return r;
-}
-
-static int add_commands(struct shfs_forget *f)
+static int add_uses_of_commands(struct shfs_forget *f)
 {
 	int r = 0;
 
@@ -106,7 +90,7 @@ static int add_commands(struct shfs_forget *f)
 	return r;
 }
 
-static int add_uses(struct shfs_forget *f, int64_t file_id)
+static int add_accesses_of_file(struct shfs_forget *f, int64_t file_id)
 {
 	struct shfs_arg id = shfs_arg_int(file_id);
 	int r = add_rows(f, &f->accesses,
@@ -137,7 +121,7 @@ static int add_uses_of(struct shfs_forget *f, int64_t version_id)
  * left that path or came to it. A file that was only linked and still exists there keeps
  * its past.
  */
-static int add_past(struct shfs_forget *f, int64_t file_id)
+static int add_past_of_file(struct shfs_forget *f, int64_t file_id)
 {
 	_cleanup_ids_ struct shfs_ids past = { 0 };
 	int r = add_rows(
@@ -174,14 +158,14 @@ static int add_files(struct shfs_forget *f)
 	int r = 0;
 
 	for (size_t i = 0; i < f->files.n && !r; i++) {
-		r = add_uses(f, f->files.ids[i]);
+		r = add_accesses_of_file(f, f->files.ids[i]);
 		if (!r)
 			r = add_rows(f, &f->versions,
 			             "SELECT file_id << 32 | n FROM version"
 			             " WHERE file_id = ?1",
 			             shfs_arg_int(f->files.ids[i]));
 		if (!r)
-			r = add_past(f, f->files.ids[i]);
+			r = add_past_of_file(f, f->files.ids[i]);
 	}
 	return r;
 }
@@ -360,7 +344,7 @@ static int content_keys(struct shfs_forget *f)
 	return r;
 }
 
-static int note_path(int64_t file_id, const char *path, void *arg)
+static int add_key_of_path(int64_t file_id, const char *path, void *arg)
 {
 	struct shfs_forget *f = arg;
 
@@ -386,17 +370,19 @@ static int keep_shells(struct shfs_forget *f)
 
 int forget_complete(struct shfs_forget *f)
 {
-	int r;
+	int r = 0;
 
 	forget_sort(&f->commands);
 	forget_sort(&f->processes);
 	forget_sort(&f->files);
-	r = add_processes(f);
+	for (size_t i = 0; i < f->processes.n && !r; i++)
+		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
+		                            f);
 	if (!r)
 		r = keep_shells(f);
 	f->n_loose = f->processes.n;
 	if (!r)
-		r = add_commands(f);
+		r = add_uses_of_commands(f);
 	if (!r)
 		r = add_files(f);
 	if (!r)
@@ -409,7 +395,7 @@ int forget_complete(struct shfs_forget *f)
 	if (!r)
 		r = content_keys(f);
 	if (!r)
-		r = shfs_paths_of(f->index, f->files.ids, f->files.n, note_path, f);
+		r = shfs_paths_of(f->index, f->files.ids, f->files.n, add_key_of_path, f);
 	forget_sort(&f->paths);
 	return r;
 }

@@ -76,7 +76,7 @@ int forget_open_segment(int dirfd, const char *name, struct shfs_segment **out)
 	return r == -EBADMSG || r == -ENOENT || r == -ELOOP || r == -EFBIG ? 1 : r;
 }
 
-static int check_format(const struct shfs_journal_file *file, void *arg)
+static int check_segment_format(const struct shfs_journal_file *file, void *arg)
 {
 	struct shfs_segment *segment;
 	int r = forget_open_segment(file->dirfd, file->name, &segment);
@@ -88,7 +88,8 @@ static int check_format(const struct shfs_journal_file *file, void *arg)
 
 int forget_check_formats(struct shfs_store *store)
 {
-	return shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, check_format, NULL);
+	return shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, check_segment_format,
+	                         NULL);
 }
 
 /* --- beside producers --- */
@@ -260,14 +261,6 @@ static int blank_at(int dirfd, const char *name, uint64_t offset, size_t len,
 	return overwrite(fd, offset, bytes.data, len);
 }
 
-/* Gets the name of the log that was copied: shell-x.log, also for shell-x.1.log. */
-static void original_name(const char *copy, char out[static 300])
-{
-	size_t stem = strcspn(copy, ".");
-
-	snprintf(out, 300, "%.*s.log", (int)stem, copy);
-}
-
 /* Opens the directory of hook logs, if this host may have had that name. */
 static int open_hooks(const char *hook_dir, const char *host)
 {
@@ -308,7 +301,9 @@ static int blank_record(struct shfs_store *store, const char *hook_dir, char *ho
 		if (bytes.failed)
 			return -ENOMEM;
 		bytes.len = len;
-		original_name(numbers + at, original);
+		/* the log that was copied: shell-x.log, also for shell-x.1.log */
+		snprintf(original, sizeof(original), "%.*s.log",
+		         (int)strcspn(numbers + at, "."), numbers + at);
 		r = read_record(fd, offset, &bytes);
 		if (r > 0)
 			r = blank_at(hooks, original, offset, len, &bytes);
@@ -359,7 +354,7 @@ static int pick_unnamed(void *arg, struct shfs_objects *out)
 }
 
 /* Has the producers seal their segments, by which they learn what is condemned. */
-static int tell(void *arg)
+static int have_producers_seal(void *arg)
 {
 	struct forget_hold *hold = arg;
 	_cleanup_buf_ struct shfs_buf segments = { 0 };
@@ -375,7 +370,7 @@ static int remove_objects(struct plan *p, struct forget_hold *hold)
 		.pick = pick_unnamed,
 		.arg = p,
 		.forget = true,
-		.tell = tell,
+		.tell = have_producers_seal,
 		.tell_arg = hold,
 		.wait_ms = WAIT_MS,
 		.objects = &objects,
@@ -393,13 +388,8 @@ static int remove_objects(struct plan *p, struct forget_hold *hold)
 
 /* --- all of it --- */
 
-static int remove_plan(struct shfs_store *store)
-{
-	return unlinkat(store->dirfd, PLAN_NAME, 0) || fsync(store->dirfd) ? -errno : 0;
-}
-
-static int carry_out(struct shfs_store *store, const char *hook_dir,
-                     struct forget_hold *hold)
+static int carry_out_plan(struct shfs_store *store, const char *hook_dir,
+                          struct forget_hold *hold)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	_cleanup_(plan_free) struct plan p = { .store = store };
@@ -422,7 +412,9 @@ static int carry_out(struct shfs_store *store, const char *hook_dir,
 	/* last: no row names these objects any more */
 	if (!r)
 		r = remove_objects(&p, hold);
-	return r ? r : remove_plan(store);
+	if (r)
+		return r;
+	return unlinkat(store->dirfd, PLAN_NAME, 0) || fsync(store->dirfd) ? -errno : 0;
 }
 
 int shfs_forget_pending(struct shfs_store *store)
@@ -439,7 +431,7 @@ int shfs_forget_finish(struct shfs_store *store, const char *hook_dir,
 	int r = forget_hold(store, beside, &hold);
 
 	if (!r)
-		r = carry_out(store, hook_dir, &hold);
+		r = carry_out_plan(store, hook_dir, &hold);
 	forget_release(store, &hold);
 	return r;
 }
@@ -452,7 +444,7 @@ int shfs_forget_finish(struct shfs_store *store, const char *hook_dir,
  * 3. This process is killed before it has made the index again.
  * 4. Ingest goes on at the same offset of the new segment.
  */
-static void read_sealed(struct shfs_store *store, const char *hook_dir)
+static void ingest_sealed_segments(struct shfs_store *store, const char *hook_dir)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 
@@ -467,13 +459,13 @@ int forget_plan_run(struct shfs_store *store, const char *hook_dir,
 	int r;
 
 	if (!hold->alone)
-		read_sealed(store, hook_dir);
+		ingest_sealed_segments(store, hook_dir);
 	shfs_buf_str(&all, PLAN_HEAD);
 	shfs_buf_add(&all, plan->data, plan->len);
 	if (all.failed || plan->failed)
 		return -ENOMEM;
 	r = shfs_write_file_at(store->dirfd, PLAN_NAME, 0600, all.data, all.len);
-	return r ? r : carry_out(store, hook_dir, hold);
+	return r ? r : carry_out_plan(store, hook_dir, hold);
 }
 
 /* Is this a file that was to replace another one, be it half written? An archive may have

@@ -66,16 +66,7 @@ struct reading {
 	bool failed;                 /* no memory */
 };
 
-static void absolute(const struct reading *s, struct shfs_bytes rel, struct shfs_buf *out)
-{
-	out->len = 0;
-	shfs_buf_add(out, s->root.data, s->root.len);
-	if (rel.len && s->root.len > 1)
-		shfs_buf_char(out, '/');
-	shfs_buf_add(out, rel.data, rel.len);
-}
-
-static struct shfs_bytes bytes_of(const struct shfs_buf *b)
+static struct shfs_bytes bytes_of_path(const struct shfs_buf *b)
 {
 	return (struct shfs_bytes){ b->data ? b->data : "", b->len };
 }
@@ -90,13 +81,13 @@ static void read_paths(struct reading *s, const struct shfs_record *rec)
 {
 	s->path.len = s->path2.len = 0;
 	if (rec->type == SHFS_REC_ACCESS)
-		absolute(s, rec->access.path, &s->path);
+		shfs_buf_set_path(&s->path, s->root, rec->access.path);
 	else if (rec->type == SHFS_REC_PREIMAGE)
-		absolute(s, rec->preimage.path, &s->path);
+		shfs_buf_set_path(&s->path, s->root, rec->preimage.path);
 	else if (rec->type == SHFS_REC_PATHOP)
-		absolute(s, rec->pathop.path, &s->path);
+		shfs_buf_set_path(&s->path, s->root, rec->pathop.path);
 	if (is_path_op(rec))
-		absolute(s, rec->pathop.path2, &s->path2);
+		shfs_buf_set_path(&s->path2, s->root, rec->pathop.path2);
 }
 
 static bool content_goes(const struct reading *s, const struct shfs_content *c)
@@ -106,16 +97,16 @@ static bool content_goes(const struct reading *s, const struct shfs_content *c)
 	return c->flags & SHFS_CONTENT_KNOWN &&
 	       ((c->flags & SHFS_CONTENT_OBJECT &&
 	         forget_has(&s->f->gone, forget_key_of_object(&c->object))) ||
-	        forget_has(gone, forget_key_of_content(bytes_of(&s->path), c)) ||
+	        forget_has(gone, forget_key_of_content(bytes_of_path(&s->path), c)) ||
 	        (s->path2.len &&
-	         forget_has(gone, forget_key_of_content(bytes_of(&s->path2), c))));
+	         forget_has(gone, forget_key_of_content(bytes_of_path(&s->path2), c))));
 }
 
 static bool path_goes(const struct reading *s)
 {
-	return forget_has(&s->f->paths, forget_key_of_path(bytes_of(&s->path))) ||
+	return forget_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path))) ||
 	       (s->path2.len &&
-	        forget_has(&s->f->paths, forget_key_of_path(bytes_of(&s->path2))));
+	        forget_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path2))));
 }
 
 static size_t object_place(const struct shfs_forget *f, const struct shfs_content *c)
@@ -147,7 +138,8 @@ static const struct shfs_content *held_before(const struct reading *s,
 }
 
 /* Drops or rescues a record to forget. known: the records that stay have been read. */
-static enum verdict drop(struct reading *s, struct shfs_record *rec, bool known)
+static enum verdict drop_or_rescue_record(struct reading *s, struct shfs_record *rec,
+                                          bool known)
 {
 	struct shfs_content content;
 	struct shfs_bytes path;
@@ -160,8 +152,8 @@ static enum verdict drop(struct reading *s, struct shfs_record *rec, bool known)
 		return DROP;
 	content = *c;
 	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be reused */
-	absolute(s, path, &s->path);
-	key = forget_key_of_content(bytes_of(&s->path), &content);
+	shfs_buf_set_path(&s->path, s->root, path);
+	key = forget_key_of_content(bytes_of_path(&s->path), &content);
 	if (forget_has(&s->f->known, key))
 		return DROP;
 	fresh = key_add(&s->rescued, key);
@@ -173,7 +165,7 @@ static enum verdict drop(struct reading *s, struct shfs_record *rec, bool known)
 	return RESCUE;
 }
 
-static enum verdict judge(struct reading *s, struct shfs_record *rec, bool known)
+static enum verdict judge_record(struct reading *s, struct shfs_record *rec, bool known)
 {
 	struct shfs_content *contents[3];
 	enum verdict v = KEEP;
@@ -187,7 +179,7 @@ static enum verdict judge(struct reading *s, struct shfs_record *rec, bool known
 	if (rec->type != SHFS_REC_ACCESS && rec->type != SHFS_REC_PATHOP)
 		return KEEP;
 	if (s->row && forget_has(&s->f->accesses, s->row))
-		return drop(s, rec, known);
+		return drop_or_rescue_record(s, rec, known);
 	shfs_record_contents(rec, contents);
 	for (int i = 0; contents[i]; i++)
 		if (content_goes(s, contents[i])) {
@@ -203,8 +195,8 @@ static enum verdict judge(struct reading *s, struct shfs_record *rec, bool known
 typedef int (*record_fn)(struct reading *s, size_t file, struct shfs_record *rec,
                          enum verdict verdict, const struct shfs_record *was, void *arg);
 
-static int read_file(struct shfs_forget *f, size_t file, bool known, record_fn fn,
-                     void *arg)
+static int judge_segment(struct shfs_forget *f, size_t file, bool known, record_fn fn,
+                         void *arg)
 {
 	const struct shfs_trace_file *t = &f->trace.list[file];
 	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
@@ -222,7 +214,7 @@ static int read_file(struct shfs_forget *f, size_t file, bool known, record_fn f
 		enum verdict v;
 
 		s.row = i < t->rows.n ? t->rows.ids[i] : 0;
-		v = young ? KEEP : judge(&s, &rec, known);
+		v = young ? KEEP : judge_record(&s, &rec, known);
 		if (young)
 			read_paths(&s, &rec);
 		r = s.path.failed || s.path2.failed || s.failed
@@ -246,7 +238,7 @@ static int read_files(struct shfs_forget *f, bool changed, bool known, record_fn
 
 	for (size_t i = 0; i < f->trace.n && !r; i++)
 		if (!f->trace.list[i].hook_log && (!changed || f->changed[i]))
-			r = read_file(f, i, known, fn, arg);
+			r = judge_segment(f, i, known, fn, arg);
 	return r;
 }
 
@@ -263,8 +255,9 @@ static int find_changes(struct reading *s, size_t file, struct shfs_record *rec,
 }
 
 /* Step 2 finds which of these objects the records that stay name, and at which paths. */
-static int find_known(struct reading *s, size_t file, struct shfs_record *rec,
-                      enum verdict verdict, const struct shfs_record *was, void *arg)
+static int find_remaining_names(struct reading *s, size_t file, struct shfs_record *rec,
+                                enum verdict verdict, const struct shfs_record *was,
+                                void *arg)
 {
 	struct shfs_content *contents[3];
 	int r = 0;
@@ -279,10 +272,11 @@ static int find_known(struct reading *s, size_t file, struct shfs_record *rec,
 			continue;
 		s->f->named[place] = true;
 		r = shfs_ids_add(&s->f->known,
-		                 forget_key_of_content(bytes_of(&s->path), contents[i]));
+		                 forget_key_of_content(bytes_of_path(&s->path),
+		                                       contents[i]));
 		if (!r && s->path2.len)
 			r = shfs_ids_add(&s->f->known,
-			                 forget_key_of_content(bytes_of(&s->path2),
+			                 forget_key_of_content(bytes_of_path(&s->path2),
 			                                       contents[i]));
 	}
 	return r;
@@ -322,7 +316,7 @@ static int read_journal(struct shfs_forget *f)
 	if (!f->named)
 		return -ENOMEM;
 	if (!r && f->objects.n)
-		r = read_files(f, false, false, find_known, NULL);
+		r = read_files(f, false, false, find_remaining_names, NULL);
 	forget_sort(&f->known);
 	if (!r && f->objects.n)
 		r = read_files(f, true, true, find_rescued, NULL);
@@ -334,7 +328,7 @@ static int read_journal(struct shfs_forget *f)
 }
 
 /* May a producer still append to the segment? 1; 0; or a negative errno. */
-static int is_being_written(struct shfs_forget *f, const struct shfs_trace_file *t)
+static int may_segment_grow(struct shfs_forget *f, const struct shfs_trace_file *t)
 {
 	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -361,7 +355,7 @@ static int find_being_written(struct shfs_forget *f)
 
 	for (size_t i = 0; i < f->trace.n && !r && f->hold.held && !f->hold.alone; i++)
 		if (f->changed[i])
-			r = is_being_written(f, &f->trace.list[i]);
+			r = may_segment_grow(f, &f->trace.list[i]);
 	return r > 0 ? -EINPROGRESS : r;
 }
 
@@ -441,7 +435,7 @@ static int write_segments(struct shfs_forget *f, struct shfs_buf *plan)
 		if (!r)
 			r = shfs_rewrite_new(&w);
 		if (!r)
-			r = read_file(f, i, true, write_record, w);
+			r = judge_segment(f, i, true, write_record, w);
 		if (!r)
 			r = shfs_rewrite_save(w, dirfd, t->name);
 		shfs_rewrite_free(w);
@@ -561,7 +555,7 @@ static int hand_out_segment(struct shfs_forget *f, size_t file, struct handing_o
 	if (r)
 		return r;
 	h->has_files = false;
-	r = read_file(f, file, true, hand_out_record, h);
+	r = judge_segment(f, file, true, hand_out_record, h);
 	bytes = shfs_rewrite_bytes(h->segment);
 	if (!r && !bytes)
 		r = -ENOMEM;
@@ -597,16 +591,6 @@ static int hand_out_log(struct shfs_forget *f, const struct shfs_trace_file *t,
 	return r ? r : to->file(t->host, t->name, &text, to->arg);
 }
 
-static int hand_out_objects(struct handing_out *h, const struct shfs_handed_out *to)
-{
-	int r = 0;
-
-	shfs_objects_sort(&h->objects);
-	for (size_t i = 0; i < h->objects.n && !r; i++)
-		r = to->object(&h->objects.ids[i], to->arg);
-	return r;
-}
-
 int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to)
 {
 	struct handing_out h = { 0 };
@@ -615,8 +599,9 @@ int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to
 	for (size_t i = 0; i < f->trace.n && !r; i++)
 		r = f->trace.list[i].hook_log ? hand_out_log(f, &f->trace.list[i], to)
 		                              : hand_out_segment(f, i, &h, to);
-	if (!r)
-		r = hand_out_objects(&h, to);
+	shfs_objects_sort(&h.objects);
+	for (size_t i = 0; i < h.objects.n && !r; i++)
+		r = to->object(&h.objects.ids[i], to->arg);
 	shfs_objects_free(&h.objects);
 	return r;
 }

@@ -17,7 +17,7 @@ struct naming {
 	struct shfs_objects *named; /* NULL: only check the journal */
 };
 
-static int visit(const struct shfs_journal_file *file, void *arg)
+static int add_objects_named_by(const struct shfs_journal_file *file, void *arg)
 {
 	struct naming *n = arg;
 	struct shfs_segment *segment;
@@ -79,7 +79,7 @@ int shfs_journal_is_whole(struct shfs_store *store)
 {
 	struct naming n = { 0 };
 
-	return shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, visit, &n);
+	return shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, add_objects_named_by, &n);
 }
 
 struct sweep {
@@ -104,7 +104,8 @@ int shfs_garbage_pick(void *arg, struct shfs_objects *out)
 	int r = g->despite_damage ? 0 : look_aside(g->store);
 
 	if (!r)
-		r = shfs_journal_walk(g->store, SHFS_JOURNAL_SEGMENTS, visit, &n);
+		r = shfs_journal_walk(g->store, SHFS_JOURNAL_SEGMENTS,
+		                      add_objects_named_by, &n);
 	shfs_objects_sort(&named);
 	return r ? r : shfs_inventory(g->store, keep_unnamed, &s);
 }

@@ -160,7 +160,7 @@ int shfs_import_object(struct shfs_import *m, const char *name, const void *data
 }
 
 /* Does the store have this object? Its bytes are not read. */
-static bool is_there(struct shfs_import *m, const struct shfs_object_id *id)
+static bool is_object_there(struct shfs_import *m, const struct shfs_object_id *id)
 {
 	_cleanup_buf_ struct shfs_buf none = { 0 };
 	int r = shfs_object_read(m->store, id, 0, &none);
@@ -179,7 +179,7 @@ int shfs_import_pruned(struct shfs_import *m, const void *data, size_t len)
 
 /* Counts the missing objects that the archive names. Those that the archive has as pruned
  * are not lost: m->pruned becomes the ones that are new here. */
-static int find_missing(struct shfs_import *m)
+static int count_missing_objects(struct shfs_import *m)
 {
 	struct shfs_objects pruned = { 0 };
 	int r = 0;
@@ -189,7 +189,7 @@ static int find_missing(struct shfs_import *m)
 	for (size_t i = 0; i < m->named.n && !r; i++) {
 		const struct shfs_object_id *id = &m->named.ids[i];
 
-		if (shfs_objects_has(&m->came, id) || is_there(m, id) ||
+		if (shfs_objects_has(&m->came, id) || is_object_there(m, id) ||
 		    shfs_object_is_pruned(m->store, id) > 0)
 			continue;
 		if (shfs_objects_has(&m->pruned, id))
@@ -235,30 +235,26 @@ static bool tells_more(const struct shfs_record *a, const struct shfs_record *b)
 	return a->type != SHFS_REC_PREIMAGE && b->type == SHFS_REC_PREIMAGE;
 }
 
-static int64_t order(const struct shfs_record *a, const struct shfs_record *b)
+static int64_t compare_records(const struct shfs_record *a, const struct shfs_record *b)
 {
 	if (a->type == SHFS_REC_PRODUCER || b->type == SHFS_REC_PRODUCER)
 		return (b->type == SHFS_REC_PRODUCER) - (a->type == SHFS_REC_PRODUCER);
 	return (a->seq > b->seq) - (a->seq < b->seq);
 }
 
-static int add(struct merge *m, struct shfs_record *rec)
-{
-	if (rec->type == SHFS_REC_PRODUCER)
-		rec->producer.version = SHFS_RECORD_VERSION;
-	return shfs_rewrite_add(m->out, rec);
-}
-
 static int merge_step(struct merge *m)
 {
 	int64_t first = !m->has_ours     ? 1
 	                : !m->has_theirs ? -1
-	                                 : order(&m->ours, &m->theirs);
+	                                 : compare_records(&m->ours, &m->theirs);
 	bool theirs = first > 0 || (!first && tells_more(&m->theirs, &m->ours));
+	struct shfs_record *rec = theirs ? &m->theirs : &m->ours;
 	int r;
 
 	m->brings |= theirs;
-	r = add(m, theirs ? &m->theirs : &m->ours);
+	if (rec->type == SHFS_REC_PRODUCER)
+		rec->producer.version = SHFS_RECORD_VERSION;
+	r = shfs_rewrite_add(m->out, rec);
 	if (!r && first <= 0)
 		r = next_ours(m);
 	if (r >= 0 && first >= 0)
@@ -353,7 +349,7 @@ static int stage_log(int dirfd, struct staged *f, const void *data, size_t len)
 }
 
 /* Returns the end of the record that begins at p; NULL: there is none. */
-static const char *record_end(const char *p, const char *end)
+static const char *end_of_log_record(const char *p, const char *end)
 {
 	const char *next =
 		p < end && *p == '\x1e' ? memmem(p + 1, end - p - 1, "\n\x1e", 2) : NULL;
@@ -369,7 +365,7 @@ static void fill_blanks(struct shfs_buf *a, const struct shfs_buf *b)
 	size_t len = MIN(a->len, b->len);
 
 	for (size_t i = 0; i < len;) {
-		const char *end = record_end(a->data + i, a->data + len);
+		const char *end = end_of_log_record(a->data + i, a->data + len);
 		size_t n = end ? (size_t)(end - a->data) - i : 1;
 
 		if (end && shfs_hooklog_is_blank(a->data + i, n) &&
@@ -426,7 +422,7 @@ static int merge_log(int dirfd, struct staged *f, bool try)
 
 /* --- files --- */
 
-static bool is_name(const char *name)
+static bool is_safe_name(const char *name)
 {
 	return *name && *name != '.' && strlen(name) <= 200 &&
 	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -482,7 +478,7 @@ int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
 	struct staged *f;
 	int r;
 
-	if (!is_host(host) || !is_name(name) ||
+	if (!is_host(host) || !is_safe_name(name) ||
 	    !(shfs_ends_with(name, ".seg") || shfs_ends_with(name, ".log")))
 		return -EINVAL;
 	r = file_new(m, host, name, &f);
@@ -586,7 +582,7 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 	int r = commit(m);
 
 	if (!r)
-		r = find_missing(m);
+		r = count_missing_objects(m);
 	if (!r)
 		r = install_all(m, true);
 	if (!r && !m->dry_run && m->pruned.n)

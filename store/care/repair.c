@@ -58,7 +58,7 @@ static int make_place(struct repair *rp, const char *file, uint64_t offset, bool
 }
 
 /* Copies bytes; those that cannot be read become zeros. */
-static int copy_bytes(int from, int to, uint64_t offset, uint64_t len)
+static int copy_readable_bytes(int from, int to, uint64_t offset, uint64_t len)
 {
 	char chunk[CHUNK_BYTES];
 
@@ -108,7 +108,8 @@ static int copy_from(struct repair *rp, int dirfd, const char *file, uint64_t of
 	            O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (to < 0)
 		return -errno;
-	return copy_bytes(from, to, offset, bytes ? bytes : (uint64_t)st.st_size);
+	return copy_readable_bytes(from, to, offset,
+	                           bytes ? bytes : (uint64_t)st.st_size);
 }
 
 static int copy_aside(struct repair *rp, const char *file, uint64_t offset,
@@ -122,7 +123,7 @@ static int copy_index(struct repair *rp, const char *file)
 	return copy_from(rp, rp->store->index_fd, file, 0, 0);
 }
 
-static int move_aside(struct repair *rp, const char *file)
+static int move_file_aside(struct repair *rp, const char *file)
 {
 	_cleanup_free_ char *place = NULL;
 	int r = make_place(rp, file, 0, false, &place);
@@ -215,7 +216,8 @@ static int open_segment(int dirfd, const char *name, bool sealed,
 }
 
 /* Opens the directory of a segment, and gets its name without .zst. */
-static int open_directory(struct repair *rp, const char *file, char name[static 300])
+static int open_segment_directory(struct repair *rp, const char *file,
+                                  char name[static 300])
 {
 	const char *slash = strrchr(file, '/');
 	_cleanup_free_ char *dir = strndup(file, (size_t)(slash - file));
@@ -235,13 +237,13 @@ static int mend_segment(struct repair *rp, const char *file)
 {
 	struct shfs_segment *s = NULL;
 	char name[300];
-	_cleanup_close_ int dirfd = open_directory(rp, file, name);
+	_cleanup_close_ int dirfd = open_segment_directory(rp, file, name);
 	int r = dirfd < 0 ? dirfd
 	                  : open_segment(dirfd, name, shfs_ends_with(file, ".zst"), &s);
 
 	if (r == 1) {
 		rp->out->unreadable++;
-		return move_aside(rp, file);
+		return move_file_aside(rp, file);
 	}
 	if (!r)
 		r = copy_records(s, dirfd, name);
@@ -361,13 +363,13 @@ static int mend(struct repair *rp, size_t i)
 	case SHFS_FLAW_LOOKUP:
 	case SHFS_FLAW_CONTENT:
 		if (packed && !f->bytes && f->kind == SHFS_FLAW_FRAME)
-			return move_aside(rp, f->file); /* it is no file */
+			return move_file_aside(rp, f->file); /* it is no file */
 		if (!packed) {
 			rp->out->loose++;
 			/* also if it can be read now: the check has found it damaged */
 			if (f->has_object)
 				r = shfs_objects_add(&rp->known.objects, &f->object);
-			return r ? r : move_aside(rp, f->file);
+			return r ? r : move_file_aside(rp, f->file);
 		}
 		if (f->kind != SHFS_FLAW_LOOKUP)
 			r = copy_aside(rp, f->file, f->offset, f->bytes);

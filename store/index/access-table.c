@@ -276,7 +276,8 @@ static int collect_values(struct shfs_ids *files, sqlite3_value *list)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool changes)
+static int collect_file_uses(struct cursor *c, sqlite3_value *value, bool many,
+                             bool changes)
 {
 	_cleanup_ids_ struct shfs_ids files = { 0 };
 	int rc = many ? collect_values(&files, value) : collect_value(&files, value);
@@ -322,7 +323,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 	case BY_FILE:
 	case BY_CHANGE:
 	case BY_CHANGE2:
-		rc = collect_uses(c, argv[0], many, way != BY_FILE);
+		rc = collect_file_uses(c, argv[0], many, way != BY_FILE);
 		break;
 	case BY_COMMAND:
 		rc = shfs_index_rc(

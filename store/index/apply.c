@@ -129,27 +129,17 @@ static bool plausible_path(struct shfs_bytes p)
 	return true;
 }
 
-static int absolute(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *out)
+static int get_file_at(struct shfs_ingest *ing, struct shfs_bytes rel,
+                       struct shfs_buf *buf, struct shfs_file **out)
 {
 	const struct shfs_buf *root = &ing->producer.root;
 
 	if (!plausible_path(rel))
 		return SHFS_DROPPED;
-	out->len = 0;
-	shfs_buf_add(out, root->data, root->len);
-	if (rel.len && root->len > 1)
-		shfs_buf_char(out, '/');
-	shfs_buf_add(out, rel.data, rel.len);
-	return out->failed ? -ENOMEM : 0;
-}
-
-static int file_of(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *buf,
-                   struct shfs_file **out)
-{
-	int r = absolute(ing, rel, buf);
-
-	return r ? r
-	         : shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
+	shfs_buf_set_path(buf, (struct shfs_bytes){ root->data, root->len }, rel);
+	if (buf->failed)
+		return -ENOMEM;
+	return shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
 }
 
 /* --- the records of a segment --- */
@@ -267,7 +257,7 @@ static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
 	struct use u = { .access.flags = in->flags };
 	struct shfs_file *f;
-	int r = file_of(ing, in->path, &ing->path, &f);
+	int r = get_file_at(ing, in->path, &ing->path, &f);
 
 	u.moment_boot_ns =
 		shfs_access_is_written(&u.access) ? last.boot_ns : begin.boot_ns;
@@ -288,7 +278,7 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 		.moment_boot_ns = rec->time.boot_ns,
 	};
 	struct shfs_file *f;
-	int r = file_of(ing, in->path, &ing->path, &f);
+	int r = get_file_at(ing, in->path, &ing->path, &f);
 
 	if (!r)
 		r = note_links(ing, f, &in->content, false, in->dev, in->ino);
@@ -393,7 +383,7 @@ static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 }
 
 /* Is path2 a text (such as the target of a symlink), not a path? */
-static bool is_text(const struct shfs_rec_pathop *op)
+static bool is_path2_text(const struct shfs_rec_pathop *op)
 {
 	return op->op == SHFS_OP_SYMLINK ||
 	       ((op->op == SHFS_OP_UNLINK || op->op == SHFS_OP_RMDIR) && op->path2.len);
@@ -418,9 +408,9 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (in->op < SHFS_OP_RENAME || in->op > SHFS_OP_XATTR || in->directory > 1 ||
 	    (two && !plausible_path(in->path2)) || (!two && in->path2.len > PATH_BYTES))
 		return SHFS_DROPPED;
-	r = file_of(ing, in->path, &ing->path, &c.file);
+	r = get_file_at(ing, in->path, &ing->path, &c.file);
 	if (!r && two)
-		r = file_of(ing, in->path2, &ing->path2, &c.file2);
+		r = get_file_at(ing, in->path2, &ing->path2, &c.file2);
 	if (!r)
 		r = find_owner(ing, in->process, &u);
 	c.access_id = a->access_id;
@@ -430,7 +420,7 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 	}
 	if (r >= 0)
 		r = apply_name_op(ing, &c);
-	if (!r && is_text(in))
+	if (!r && is_path2_text(in))
 		r = shfs_string_id(ing, in->path2, &a->text_id);
 	if (r)
 		return r;

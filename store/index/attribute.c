@@ -106,16 +106,16 @@ static int sharpen(struct shfs_index *index, int64_t boot_id, int64_t real_ns,
 	return 0;
 }
 
-static int begin_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
-                    struct boundary *b)
+static int begin_of_command(struct shfs_index *index, int64_t boot_id,
+                            const struct command *c, struct boundary *b)
 {
 	*b = (struct boundary){ c->begin_boot, c->begin_boot, c->begin_boot, c->begin_pid,
 		                true };
 	return sharpen(index, boot_id, c->begin_ns, c->begin_resolution, b);
 }
 
-static int end_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
-                  struct boundary *b)
+static int end_of_command(struct shfs_index *index, int64_t boot_id,
+                          const struct command *c, struct boundary *b)
 {
 	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_boot, c->end_pid,
 		                false };
@@ -261,13 +261,13 @@ static int current_at_fork(struct shfs_index *index, int64_t session_id,
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
 		struct command c = command_row(stmt);
 
-		r = begin_of(index, t->boot_id, &c, &b);
+		r = begin_of_command(index, t->boot_id, &c, &b);
 		if (r)
 			return r;
 		if (!forked_after(t, &b))
 			continue;
 		if (c.ended) {
-			r = end_of(index, t->boot_id, &c, &b);
+			r = end_of_command(index, t->boot_id, &c, &b);
 			if (r)
 				return r;
 			if (forked_after(t, &b))
@@ -285,14 +285,14 @@ static int ran_at(struct shfs_index *index, int64_t boot_id, const struct comman
                   int64_t boot_ns, int64_t late_ns, bool *over)
 {
 	struct boundary b;
-	int r = begin_of(index, boot_id, c, &b);
+	int r = begin_of_command(index, boot_id, c, &b);
 
 	*over = false;
 	if (r || boot_ns < b.likely)
 		return r;
 	if (!c->ended)
 		return 1;
-	r = end_of(index, boot_id, c, &b);
+	r = end_of_command(index, boot_id, c, &b);
 	*over = !r && boot_ns - late_ns > b.hi;
 	return r ? r : !*over;
 }
@@ -408,8 +408,8 @@ struct makers {
 
 /* Counts one more command. Without an end of its own it ends where the next begins, or at
  * t. */
-static void judge(const struct task *t, const struct command *c,
-                  const struct command *next, struct makers *m)
+static void count_possible_maker(const struct task *t, const struct command *c,
+                                 const struct command *next, struct makers *m)
 {
 	bool followed = next && next->session_id == c->session_id;
 	uint32_t end = c->ended ? c->end_pid : followed ? next->begin_pid : t->pid;
@@ -453,13 +453,13 @@ static int is_forked_in(struct shfs_index *index, const struct task *t,
                         const struct command *c)
 {
 	struct boundary b;
-	int r = begin_of(index, t->boot_id, c, &b);
+	int r = begin_of_command(index, t->boot_id, c, &b);
 
 	if (r || !forked_after(t, &b))
 		return r;
 	if (!c->ended)
 		return 1;
-	r = end_of(index, t->boot_id, c, &b);
+	r = end_of_command(index, t->boot_id, c, &b);
 	return r ? r : !forked_after(t, &b);
 }
 
@@ -528,18 +528,18 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
 		struct command c = command_row(stmt);
 		struct boundary b;
-		int failed = begin_of(index, t->boot_id, &c, &b);
+		int failed = begin_of_command(index, t->boot_id, &c, &b);
 
 		if (failed)
 			return failed;
 		if (!forked_after(t, &b))
 			continue;
 		if (last.id)
-			judge(t, &last, &c, &makers);
+			count_possible_maker(t, &last, &c, &makers);
 		last = c;
 	}
 	if (last.id)
-		judge(t, &last, NULL, &makers);
+		count_possible_maker(t, &last, NULL, &makers);
 	r = r < 0 ? r : is_made_by(index, t, &makers);
 	if (r > 0)
 		*owner = (struct shfs_owner){ makers.only.session_id, makers.only.id };

@@ -276,7 +276,7 @@ static int run_delete(struct shfs_index *index, int64_t run_id)
 	                        shfs_arg_int(run_id));
 }
 
-static int merge(struct shfs_index *index, const int64_t *run_ids, size_t n)
+static int merge_sorted_runs(struct shfs_index *index, const int64_t *run_ids, size_t n)
 {
 	struct run_reader list[MERGE_RUNS] = { 0 };
 	int r;
@@ -328,7 +328,7 @@ static int merge_one_size(struct shfs_index *index)
 	}
 	if (r < 0 || full == 16)
 		return MIN(r, 0);
-	return merge(index, ids[full], MERGE_RUNS) ?: 1;
+	return merge_sorted_runs(index, ids[full], MERGE_RUNS) ?: 1;
 }
 
 /* --- additions of an ingest --- */
@@ -394,13 +394,6 @@ struct search {
 	struct shfs_index *index;
 };
 
-static int search_add(struct search *s, const struct shfs_file_use *u)
-{
-	if (u->change)
-		return shfs_ids_add(s->changes, u->access_id);
-	return s->opens ? shfs_file_uses_append(s->opens, *u) : 0;
-}
-
 /* Searches one page; *last: the last file in it. */
 static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 {
@@ -417,7 +410,12 @@ static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 			s->next++;
 		if (s->next == files->n)
 			return 0;
-		r = u.file_id == files->ids[s->next] ? search_add(s, &u) : 0;
+		if (u.file_id != files->ids[s->next])
+			continue;
+		if (u.change)
+			r = shfs_ids_add(s->changes, u.access_id);
+		else
+			r = s->opens ? shfs_file_uses_append(s->opens, u) : 0;
 		if (r)
 			return r;
 	}

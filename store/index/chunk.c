@@ -84,8 +84,8 @@ static uint8_t *put_more(uint8_t *p, const struct shfs_access *a)
 	return p;
 }
 
-static uint8_t *put(uint8_t *p, const struct shfs_access *first,
-                    const struct shfs_access *last, const struct shfs_access *a)
+static uint8_t *pack_access(uint8_t *p, const struct shfs_access *first,
+                            const struct shfs_access *last, const struct shfs_access *a)
 {
 	bool more = a->directory || a->flawed || a->file2_id || a->text_id || a->cut ||
 	            a->torn;
@@ -134,14 +134,8 @@ static inline void get_more(struct shfs_cursor *c, struct shfs_access *a)
 		a->torn = shfs_varint_get(c);
 }
 
-/* Adds without overflow: the index may be damaged. */
-static int64_t add(int64_t a, uint64_t b)
-{
-	return (int64_t)((uint64_t)a + b);
-}
-
 /* Unpacks the next access. The cursor is a local copy, so that it stays in registers. */
-static void get(struct shfs_chunk_reader *r)
+static void unpack_access(struct shfs_chunk_reader *r)
 {
 	struct shfs_cursor c = r->at;
 	uint8_t head = shfs_cursor_u8(&c);
@@ -153,11 +147,12 @@ static void get(struct shfs_chunk_reader *r)
 	a->op = a->cut = a->torn = 0;
 	a->directory = a->flawed = false;
 	a->access_id++;
-	a->seq = add(a->seq, head & OTHER_SEQ ? shfs_varint_get(&c) : 1);
+	a->seq = shfs_wrap_add(a->seq, head & OTHER_SEQ ? shfs_varint_get(&c) : 1);
 	if (!(head & SAME_FILE))
-		a->file_id = add(a->file_id, shfs_unzigzag(shfs_varint_get(&c)));
-	a->begin_us = add(a->end_us, shfs_unzigzag(shfs_varint_get(&c)));
-	a->end_us = add(a->begin_us, shfs_varint_get(&c));
+		a->file_id =
+			shfs_wrap_add(a->file_id, shfs_unzigzag(shfs_varint_get(&c)));
+	a->begin_us = shfs_wrap_add(a->end_us, shfs_unzigzag(shfs_varint_get(&c)));
+	a->end_us = shfs_wrap_add(a->begin_us, shfs_varint_get(&c));
 	if (head & HAS_SEEN)
 		a->seen_n = shfs_varint_get(&c);
 	if (head & HAS_MADE)
@@ -193,7 +188,7 @@ int shfs_chunk_next(struct shfs_chunk_reader *r)
 {
 	if (!r->at.failed && r->at.p == r->at.end)
 		return 0;
-	get(r);
+	unpack_access(r);
 	return r->at.failed ? -EBADMSG : 1;
 }
 
@@ -308,7 +303,7 @@ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
 		return r;
 	if (!c->len)
 		chunk_begin(c, a);
-	c->len = put(c->data + c->len, &c->first, &c->last, a) - c->data;
+	c->len = pack_access(c->data + c->len, &c->first, &c->last, a) - c->data;
 	c->last = *a;
 	c->n++;
 	return c->len > CHUNK_BYTES ? chunk_put_by(ing, c) : 0;
@@ -319,7 +314,7 @@ static int compare_process(struct shfs_chunk *a, struct shfs_chunk *b)
 	return (a->process_id > b->process_id) - (a->process_id < b->process_id);
 }
 
-static int compare_packed(const void *a, const void *b)
+static int compare_chunk_ids(const void *a, const void *b)
 {
 	const struct shfs_packed_chunk *x = a, *y = b;
 
@@ -332,7 +327,7 @@ static int write_packed(struct shfs_ingest *ing)
 	int r = 0;
 
 	if (all->n)
-		qsort(all->list, all->n, sizeof(*all->list), compare_packed);
+		qsort(all->list, all->n, sizeof(*all->list), compare_chunk_ids);
 	for (size_t i = 0; i < all->n && !r; i++) {
 		struct shfs_packed_chunk *c = &all->list[i];
 		struct shfs_bytes data = { all->data.data + c->at, c->len };

@@ -110,7 +110,7 @@ static int table_at(struct table *t, int64_t id, void **out)
 	return 0;
 }
 
-static int table_add(struct table *t, void **out)
+static int table_add_row(struct table *t, void **out)
 {
 	int r = t->n < UINT32_MAX - 1 ? table_reserve(t, t->n + 1) : -ERANGE;
 
@@ -125,7 +125,7 @@ static void *find_row(const struct table *t, int64_t id)
 	return id >= 0 && (size_t)id < t->n ? (char *)t->rows + id * t->size : NULL;
 }
 
-static struct process_fact *find_process(struct facts_all *all, int64_t id)
+static struct process_fact *find_process_fact(struct facts_all *all, int64_t id)
 {
 	return find_row(&all->processes, id);
 }
@@ -137,7 +137,7 @@ static struct range find_range(const struct table *t, int64_t id)
 	return range ? *range : (struct range){ 0 };
 }
 
-static struct file_fact *find_file(struct facts_all *all, int64_t id)
+static struct file_fact *find_file_fact(struct facts_all *all, int64_t id)
 {
 	struct file_fact *f = find_row(&all->files, id);
 
@@ -186,16 +186,9 @@ static int each_row(struct facts_all *all, const char *sql, row_fn fn)
 	return reader.result ? reader.result : shfs_index_errno(db, rc);
 }
 
-static struct shfs_bytes bytes_of(sqlite3_value *value)
-{
-	const char *data = sqlite3_value_blob(value);
-
-	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
-}
-
 static size_t keep_text(struct facts_all *all, sqlite3_value *value)
 {
-	struct shfs_bytes text = bytes_of(value);
+	struct shfs_bytes text = shfs_value_bytes(value);
 	size_t at = all->names.len;
 
 	shfs_buf_add(&all->names, text.data, text.len);
@@ -215,7 +208,7 @@ static size_t keep_text(struct facts_all *all, sqlite3_value *value)
 #define FILES       ALL("file_id, directory_id, name, state, data", "file")
 #define VERSIONS    ALL("file_id, n, data, object, origin_version_id", "version")
 
-static int add_task(struct facts_all *all, sqlite3_value **row)
+static int load_task_row(struct facts_all *all, sqlite3_value **row)
 {
 	struct process_fact *p;
 	int r = table_at(&all->processes, sqlite3_value_int64(row[0]), (void **)&p);
@@ -232,14 +225,14 @@ static int add_task(struct facts_all *all, sqlite3_value **row)
 }
 
 /* Adds a program run; one that a process executed later belongs to its task. */
-static int add_process(struct facts_all *all, sqlite3_value **row)
+static int load_process_row(struct facts_all *all, sqlite3_value **row)
 {
 	struct process_fact *p, *task;
 	int r = table_at(&all->processes, sqlite3_value_int64(row[0]), (void **)&p);
 
 	if (r)
 		return r;
-	task = find_process(all, sqlite3_value_int64(row[1]));
+	task = find_process_fact(all, sqlite3_value_int64(row[1]));
 	if (sqlite3_value_type(row[1]) != SQLITE_NULL && task)
 		*p = *task;
 	p->f.process_id = sqlite3_value_int64(row[0]);
@@ -251,14 +244,14 @@ static int add_process(struct facts_all *all, sqlite3_value **row)
 static int add_pair(struct table *t, int64_t key, int64_t value)
 {
 	struct pair *pair;
-	int r = table_add(t, (void **)&pair);
+	int r = table_add_row(t, (void **)&pair);
 
 	if (!r)
 		*pair = (struct pair){ key, value };
 	return r;
 }
 
-static int add_shell_access(struct facts_all *all, sqlite3_value **row)
+static int load_shell_access_row(struct facts_all *all, sqlite3_value **row)
 {
 	int64_t access_id = sqlite3_value_int64(row[0]);
 	int64_t command_id = sqlite3_value_int64(row[1]);
@@ -296,10 +289,10 @@ static int add_access(struct facts_all *all, struct range *p, const struct shfs_
 	return 0;
 }
 
-static int add_chunk(struct facts_all *all, sqlite3_value **row)
+static int load_chunk_row(struct facts_all *all, sqlite3_value **row)
 {
 	int64_t chunk_id = sqlite3_value_int64(row[0]);
-	struct shfs_bytes data = bytes_of(row[1]);
+	struct shfs_bytes data = shfs_value_bytes(row[1]);
 	struct shfs_chunk_reader reader;
 	struct range *p = NULL;
 	int r = table_at(&all->of_process, chunk_id >> 32, (void **)&p);
@@ -312,7 +305,7 @@ static int add_chunk(struct facts_all *all, sqlite3_value **row)
 	return r;
 }
 
-static int add_directory(struct facts_all *all, sqlite3_value **row)
+static int load_directory_row(struct facts_all *all, sqlite3_value **row)
 {
 	size_t *at;
 	int r = table_at(&all->directories, sqlite3_value_int64(row[0]), (void **)&at);
@@ -322,9 +315,9 @@ static int add_directory(struct facts_all *all, sqlite3_value **row)
 	return r;
 }
 
-static int add_file(struct facts_all *all, sqlite3_value **row)
+static int load_file_row(struct facts_all *all, sqlite3_value **row)
 {
-	struct shfs_bytes data = bytes_of(row[4]);
+	struct shfs_bytes data = shfs_value_bytes(row[4]);
 	struct file_fact *f;
 	int r = table_at(&all->files, sqlite3_value_int64(row[0]), (void **)&f);
 
@@ -338,16 +331,17 @@ static int add_file(struct facts_all *all, sqlite3_value **row)
 	return f->directory_id < all->directories.n ? 0 : -EBADMSG;
 }
 
-static int add_version(struct facts_all *all, sqlite3_value **row)
+static int load_version_row(struct facts_all *all, sqlite3_value **row)
 {
 	int64_t file_id = sqlite3_value_int64(row[0]);
-	struct shfs_bytes data = bytes_of(row[2]), object = bytes_of(row[3]);
+	struct shfs_bytes data = shfs_value_bytes(row[2]),
+			  object = shfs_value_bytes(row[3]);
 	struct range *f;
 	struct packed_version *v;
 	int r = table_at(&all->of_file, file_id, (void **)&f);
 
 	if (!r)
-		r = table_add(&all->versions, (void **)&v);
+		r = table_add_row(&all->versions, (void **)&v);
 	if (r)
 		return r;
 	if (!f->n)
@@ -426,18 +420,18 @@ static size_t find_pair(const struct table *t, int64_t key)
 	return low;
 }
 
-static int load(struct facts_all *all)
+static int load_all_facts(struct facts_all *all)
 {
 	int r;
 
 	shfs_buf_char(&all->names, '\0'); /* offset 0 stands for no name */
-	r = each_row(all, TASKS, add_task)
-	            ?: each_row(all, PROCESSES, add_process)
-	            ?: each_row(all, SHELL, add_shell_access)
-	            ?: each_row(all, DIRECTORIES, add_directory)
-	            ?: each_row(all, FILES, add_file)
-	            ?: each_row(all, VERSIONS, add_version)
-	            ?: each_row(all, CHUNKS, add_chunk)
+	r = each_row(all, TASKS, load_task_row)
+	            ?: each_row(all, PROCESSES, load_process_row)
+	            ?: each_row(all, SHELL, load_shell_access_row)
+	            ?: each_row(all, DIRECTORIES, load_directory_row)
+	            ?: each_row(all, FILES, load_file_row)
+	            ?: each_row(all, VERSIONS, load_version_row)
+	            ?: each_row(all, CHUNKS, load_chunk_row)
 	            ?: list_processes(all);
 	sort_pairs(&all->shell_by_command);
 	sort_pairs(&all->origins);
@@ -461,7 +455,7 @@ int facts_all_load(struct shfs_index *index, struct facts_all **out)
 	all->of_process.size = all->of_file.size = sizeof(struct range);
 	all->shell.size = all->shell_by_command.size = all->origins.size =
 		sizeof(struct pair);
-	r = load(all);
+	r = load_all_facts(all);
 	if (r)
 		facts_all_free(all);
 	else
@@ -525,17 +519,11 @@ static const struct packed_access *find_access(struct facts_all *all, int64_t ac
 	                     : NULL;
 }
 
-static int take(const struct shfs_access *a, void *arg)
-{
-	*(struct shfs_access *)arg = *a;
-	return 1;
-}
-
 int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out)
 {
 	const struct packed_access *x = find_access(all, access_id);
 
-	return x ? give(x, access_id, take, out) : 0;
+	return x ? give(x, access_id, facts_copy_access, out) : 0;
 }
 
 /* Returns the command of an access of a shell; 0: none. */
@@ -550,7 +538,7 @@ static int64_t shell_command(struct facts_all *all, int64_t access_id)
 /* Returns the command of an access, as owner.c does; 0: none. */
 static int64_t owner(struct facts_all *all, int64_t access_id)
 {
-	const struct process_fact *p = find_process(all, access_id >> 32);
+	const struct process_fact *p = find_process_fact(all, access_id >> 32);
 
 	return !p ? 0 : p->shell ? shell_command(all, access_id) : p->command_id;
 }
@@ -563,7 +551,7 @@ int facts_all_owner(struct facts_all *all, int64_t access_id, int64_t *command_i
 
 int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *program_id)
 {
-	const struct process_fact *p = find_process(all, process_id);
+	const struct process_fact *p = find_process_fact(all, process_id);
 
 	if (!p || !p->known)
 		return 0;
@@ -602,7 +590,7 @@ int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_
 	int r = 0;
 
 	for (uint32_t id = first_of_command(all, command_id), next; id && !r; id = next) {
-		const struct process_fact *p = find_process(all, id);
+		const struct process_fact *p = find_process_fact(all, id);
 
 		next = p->next_of_command;
 		r = fn(&p->f, arg);
@@ -617,8 +605,8 @@ int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_
 	int r = 0;
 
 	for (uint32_t id = first_of_command(all, command_id); id && !r;
-	     id = find_process(all, id)->next_of_command)
-		if (!find_process(all, id)->shell)
+	     id = find_process_fact(all, id)->next_of_command)
+		if (!find_process_fact(all, id)->shell)
 			r = each_of_process(all, id, false, fn, arg);
 	for (size_t i = find_pair(&all->shell_by_command, command_id);
 	     i < all->shell_by_command.n && x[i].key == command_id && !r; i++) {
@@ -698,7 +686,7 @@ int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_
 
 int facts_all_path(struct facts_all *all, int64_t file_id, char **out)
 {
-	const struct file_fact *f = find_file(all, file_id);
+	const struct file_fact *f = find_file_fact(all, file_id);
 	const size_t *directories = all->directories.rows;
 	const char *dir = f ? all->names.data + directories[f->directory_id] : NULL;
 	const char *name = f ? all->names.data + f->name_at : NULL;
@@ -715,8 +703,8 @@ int facts_all_path(struct facts_all *all, int64_t file_id, char **out)
 }
 
 /* Is the file in a directory at path or below it, or at path itself? */
-static bool is_below(struct facts_all *all, const struct file_fact *f,
-                     const bool *directories, const char *path)
+static bool is_file_below(struct facts_all *all, const struct file_fact *f,
+                          const bool *directories, const char *path)
 {
 	const size_t *at = all->directories.rows;
 	const char *slash = strrchr(path, '/');
@@ -745,16 +733,16 @@ int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void
 	int r = below ? 0 : -ENOMEM;
 
 	for (size_t id = 1; id < all->files.n && !r; id++) {
-		const struct file_fact *f = find_file(all, id);
+		const struct file_fact *f = find_file_fact(all, id);
 
-		if (f && is_below(all, f, below, path))
+		if (f && is_file_below(all, f, below, path))
 			r = fn(id, arg);
 	}
 	return r;
 }
 
-static const struct packed_version *find_version(struct facts_all *all,
-                                                 int64_t version_id)
+static const struct packed_version *find_packed_version(struct facts_all *all,
+                                                        int64_t version_id)
 {
 	struct range f = find_range(&all->of_file, version_id >> 32);
 	uint32_t n = (uint32_t)version_id;
@@ -766,7 +754,7 @@ static const struct packed_version *find_version(struct facts_all *all,
 int facts_all_version(struct facts_all *all, int64_t version_id,
                       struct shfs_version_fact *out)
 {
-	const struct packed_version *v = find_version(all, version_id);
+	const struct packed_version *v = find_packed_version(all, version_id);
 	struct shfs_bytes data, object;
 
 	if (!v)
@@ -785,7 +773,7 @@ int facts_all_version(struct facts_all *all, int64_t version_id,
 
 int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact *out)
 {
-	const struct file_fact *f = find_file(all, file_id);
+	const struct file_fact *f = find_file_fact(all, file_id);
 
 	if (!f)
 		return 0;
@@ -796,12 +784,11 @@ int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact
 
 /* --- the access that last made a version --- */
 
-static void note_made(struct facts_all *all, const struct packed_access *x,
-                      int64_t access_id)
+static void note_last_made(struct facts_all *all, const struct packed_access *x,
+                           int64_t access_id)
 {
-	const struct packed_version *v =
-		find_version(all, shfs_version_id(x->file2_id ? x->file2_id : x->file_id,
-	                                          x->made_n));
+	const struct packed_version *v = find_packed_version(
+		all, shfs_version_id(x->file2_id ? x->file2_id : x->file_id, x->made_n));
 	int64_t *last = v ? all->last_made[!!x->file2_id] +
 	                                (v - ROWS(all->versions, packed_version))
 	                  : NULL;
@@ -825,8 +812,8 @@ static int list_made(struct facts_all *all)
 
 		for (uint32_t n = 0; n < p.n; n++)
 			if (x[p.first + n].made_n && x[p.first + n].op < SHFS_OP_PREIMAGE)
-				note_made(all, &x[p.first + n],
-				          shfs_access_id((int64_t)id, n + 1));
+				note_last_made(all, &x[p.first + n],
+				               shfs_access_id((int64_t)id, n + 1));
 	}
 	return 0;
 }
@@ -834,20 +821,20 @@ static int list_made(struct facts_all *all)
 int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
                         struct shfs_access *out)
 {
-	const struct packed_version *v = find_version(all, version_id);
+	const struct packed_version *v = find_packed_version(all, version_id);
 	int r = all->last_made[1] ? 0 : list_made(all);
 	int64_t id;
 
 	if (r || !v)
 		return r;
 	id = all->last_made[moved][v - ROWS(all->versions, packed_version)];
-	return id ? give(find_access(all, id), id, take, out) : 0;
+	return id ? give(find_access(all, id), id, facts_copy_access, out) : 0;
 }
 
 /* --- versions with the same object --- */
 
-static bool is_same(struct facts_all *all, const struct packed_version *v,
-                    const struct packed_version *w)
+static bool has_same_object(struct facts_all *all, const struct packed_version *v,
+                            const struct packed_version *w)
 {
 	const char *bytes = all->bytes.data;
 
@@ -885,14 +872,14 @@ static int list_same(struct facts_all *all)
 
 int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg)
 {
-	const struct packed_version *v = find_version(all, version_id), *w;
+	const struct packed_version *v = find_packed_version(all, version_id), *w;
 	int r = !v || all->same ? 0 : list_same(all);
 
 	if (r || !v || v->object_len < sizeof(uint32_t))
 		return r;
 	for (uint32_t at = *same_head(all, v); at && !r; at = w->next_same) {
 		w = ROWS(all->versions, packed_version) + at - 1;
-		if (is_same(all, v, w))
+		if (has_same_object(all, v, w))
 			r = fn(shfs_version_id(
 				       w->file_id,
 				       at - find_range(&all->of_file, w->file_id).first),

@@ -6,6 +6,13 @@
 
 struct facts_all;
 
+/* A shfs_access_fn that copies the access to *arg, and ends the walk. */
+static inline int facts_copy_access(const struct shfs_access *a, void *arg)
+{
+	*(struct shfs_access *)arg = *a;
+	return 1;
+}
+
 /* An aggregate function of SQL, which reads the tables. */
 void facts_take_row(sqlite3_context *ctx, int n, sqlite3_value **values);
 void facts_end_rows(sqlite3_context *ctx);

@@ -90,7 +90,7 @@ static int expect(struct shfs_facts *f, size_t n)
 	return f->asked < f->few ? 0 : shfs_facts_load(f);
 }
 
-static int ask(struct shfs_facts *f)
+static int expect_question(struct shfs_facts *f)
 {
 	return f->all ? 0 : expect(f, 1);
 }
@@ -100,7 +100,7 @@ static int ask(struct shfs_facts *f)
 int shfs_facts_version(struct shfs_facts *f, int64_t version_id,
                        struct shfs_version_fact *out)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	if (r || f->all)
 		return r ? r : facts_all_version(f->all, version_id, out);
@@ -129,7 +129,7 @@ int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, voi
 		" ON substr(w.object, 1, 3) = substr(v.object, 1, 3)"
 		" AND w.object = v.object"
 		" WHERE v.file_id = ?1 >> 32 AND v.n = ?1 & 4294967295";
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_same(f->all, version_id, fn, arg)
@@ -140,7 +140,7 @@ int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, vo
 {
 	static const char moved[] = "SELECT file_id << 32 | n FROM version"
 				    " WHERE origin_version_id = ? ORDER BY file_id, n";
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_moved(f->all, version_id, fn, arg)
@@ -165,14 +165,15 @@ static int look_at_path(struct shfs_facts *f, int64_t file_id, char **out)
 
 int shfs_facts_path(struct shfs_facts *f, int64_t file_id, char **out)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_path(f->all, file_id, out)
 	                : look_at_path(f, file_id, out);
 }
 
-static int look_at_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out)
+static int get_file_fact(struct shfs_facts *f, int64_t file_id,
+                         struct shfs_file_fact *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
@@ -189,11 +190,11 @@ static int look_at_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_
 
 int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_file(f->all, file_id, out)
-	                : look_at_file(f, file_id, out);
+	                : get_file_fact(f, file_id, out);
 }
 
 /* A condition for a directory and those below it. */
@@ -217,7 +218,8 @@ static int expect_below(struct shfs_facts *f, struct shfs_arg path)
 	return r < 0 ? r : f->all ? 0 : expect(f, files * QUESTIONS_A_FILE);
 }
 
-static int list_below(struct shfs_facts *f, struct shfs_arg path, struct shfs_ids *ids)
+static int list_files_below_path(struct shfs_facts *f, struct shfs_arg path,
+                                 struct shfs_ids *ids)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
@@ -239,7 +241,7 @@ static int each_below(struct shfs_facts *f, struct shfs_arg path, shfs_id_fn fn,
                       void *arg)
 {
 	_cleanup_ids_ struct shfs_ids list = { 0 };
-	int r = list_below(f, path, &list);
+	int r = list_files_below_path(f, path, &list);
 
 	if (list.n)
 		qsort(list.ids, list.n, sizeof(*list.ids), shfs_compare_int64);
@@ -261,23 +263,17 @@ int shfs_facts_below(struct shfs_facts *f, const char *path, shfs_id_fn fn, void
 
 /* --- accesses --- */
 
-static int take(const struct shfs_access *a, void *arg)
-{
-	*(struct shfs_access *)arg = *a;
-	return 1;
-}
-
 static int look_at_access(struct shfs_facts *f, int64_t access_id,
                           struct shfs_access *out)
 {
 	_cleanup_reader_ struct shfs_reader reader = { .index = f->index };
 
-	return shfs_access_walk(&reader, access_id, take, out);
+	return shfs_access_walk(&reader, access_id, facts_copy_access, out);
 }
 
 int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_access *out)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_access(f->all, access_id, out)
@@ -286,7 +282,7 @@ int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_acces
 
 int shfs_facts_owner(struct shfs_facts *f, int64_t access_id, int64_t *command_id)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	if (r || f->all)
 		return r ? r : facts_all_owner(f->all, access_id, command_id);
@@ -295,7 +291,7 @@ int shfs_facts_owner(struct shfs_facts *f, int64_t access_id, int64_t *command_i
 
 int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *program_id)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_program(f->all, process_id, program_id)
@@ -342,7 +338,7 @@ int shfs_facts_last_made(struct shfs_facts *f, int64_t version_id, bool moved,
                          struct shfs_access *out)
 {
 	int64_t access_id;
-	int r = ask(f);
+	int r = expect_question(f);
 
 	if (r || f->all)
 		return r ? r : facts_all_last_made(f->all, version_id, moved, out);
@@ -355,8 +351,8 @@ int shfs_facts_last_made(struct shfs_facts *f, int64_t version_id, bool moved,
 	return r > 0 ? look_at_access(f, access_id, out) : r;
 }
 
-static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,
-                        void *arg)
+static int query_processes(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,
+                           void *arg)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
@@ -387,17 +383,17 @@ static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_f
 int shfs_facts_processes(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,
                          void *arg)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_processes(f->all, command_id, fn, arg)
-	                : each_process(f, command_id, fn, arg);
+	                : query_processes(f, command_id, fn, arg);
 }
 
 int shfs_facts_of_command(struct shfs_facts *f, int64_t command_id, shfs_access_fn fn,
                           void *arg)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_of_command(f->all, command_id, fn, arg)
@@ -407,7 +403,7 @@ int shfs_facts_of_command(struct shfs_facts *f, int64_t command_id, shfs_access_
 int shfs_facts_of_nobody(struct shfs_facts *f, int64_t process_id, shfs_access_fn fn,
                          void *arg)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_of_nobody(f->all, process_id, fn, arg)
@@ -417,7 +413,7 @@ int shfs_facts_of_nobody(struct shfs_facts *f, int64_t process_id, shfs_access_f
 int shfs_facts_of_process(struct shfs_facts *f, int64_t process_id, shfs_access_fn fn,
                           void *arg)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_of_process(f->all, process_id, fn, arg)
@@ -441,7 +437,7 @@ static int each_open(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn, v
 int shfs_facts_opens_of_file(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn,
                              void *arg)
 {
-	int r = ask(f);
+	int r = expect_question(f);
 
 	if (r || f->all)
 		return r ? r : facts_all_opens_of_file(f->all, file_id, fn, arg);

@@ -148,7 +148,8 @@ static uint8_t *put_time(uint8_t *p, unsigned *mask, unsigned bit, int64_t value
 	return shfs_varint_put(p, shfs_zigzag(shfs_wrap_sub(value, usual)));
 }
 
-static struct shfs_arg data_arg(const struct shfs_file *f, uint8_t buf[static DATA_MAX])
+static struct shfs_arg file_data_arg(const struct shfs_file *f,
+                                     uint8_t buf[static DATA_MAX])
 {
 	const struct shfs_known *k = &f->known;
 	uint8_t *p = buf + 1;
@@ -285,7 +286,7 @@ static int file_find(struct shfs_ingest *ing, struct shfs_file *f)
 }
 
 /* Moves the file to the end of the list, as the one used last. */
-static void append(struct shfs_ingest *ing, struct shfs_file *f)
+static void append_used_file(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	DL_APPEND(ing->oldest, f);
 	f->round = ing->round;
@@ -300,7 +301,7 @@ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_f
 	if (f) {
 		if (f->round != ing->round) {
 			DL_DELETE(ing->oldest, f);
-			append(ing, f);
+			append_used_file(ing, f);
 		}
 		*out = f;
 		return shfs_inode_settle(ing, f);
@@ -319,7 +320,7 @@ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_f
 		free(f);
 		return r;
 	}
-	append(ing, f);
+	append_used_file(ing, f);
 	if (!f->stored)
 		shfs_file_changed(ing, f);
 	*out = f;
@@ -350,7 +351,7 @@ static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
 		r = shfs_sql_run(ing->index,
 		                 "UPDATE file SET state = ?, data = ?, ino = ?"
 		                 " WHERE file_id = ?",
-		                 shfs_arg_int(state), data_arg(f, data),
+		                 shfs_arg_int(state), file_data_arg(f, data),
 		                 shfs_arg_id(f->ino), shfs_arg_int(f->id));
 	else
 		r = shfs_sql_run(ing->index,
@@ -358,7 +359,7 @@ static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
 		                 " data, ino) VALUES (?, ?, ?, ?, ?, ?)",
 		                 shfs_arg_int(f->id), shfs_arg_int(f->directory_id),
 		                 shfs_arg_text(name), shfs_arg_int(state),
-		                 data_arg(f, data), shfs_arg_id(f->ino));
+		                 file_data_arg(f, data), shfs_arg_id(f->ino));
 	f->stored |= !r;
 	return r;
 }

@@ -18,20 +18,12 @@ static void regex_destroy(void *p)
 	free(p);
 }
 
-static void fail_regcomp(sqlite3_context *ctx, int code, const regex_t *re)
-{
-	char why[160], message[200];
-
-	regerror(code, re, why, sizeof(why));
-	snprintf(message, sizeof(message), "invalid regular expression: %s", why);
-	sqlite3_result_error(ctx, message, -1);
-}
-
 /* Compiles a pattern; NULL: an error was reported. A constant pattern is compiled once,
  * as auxiliary data of the statement. */
-static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
+static const regex_t *compile_regexp(sqlite3_context *ctx, sqlite3_value *pattern)
 {
 	regex_t *re = sqlite3_get_auxdata(ctx, 0);
+	char why[160], message[200];
 	const char *text;
 	int code;
 
@@ -46,7 +38,9 @@ static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
 	}
 	code = regcomp(re, text, REG_EXTENDED | REG_NOSUB);
 	if (code) {
-		fail_regcomp(ctx, code, re);
+		regerror(code, re, why, sizeof(why));
+		snprintf(message, sizeof(message), "invalid regular expression: %s", why);
+		sqlite3_result_error(ctx, message, -1);
 		free(re);
 		return NULL;
 	}
@@ -65,7 +59,7 @@ static void regexp(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 	if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
 		return;
-	re = compile(ctx, argv[0]);
+	re = compile_regexp(ctx, argv[0]);
 	if (!re || sqlite3_value_type(argv[1]) == SQLITE_NULL)
 		return;
 	text = (const char *)sqlite3_value_text(argv[1]);
@@ -222,23 +216,17 @@ static void op_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 /* --- strings: string_text(value, value of the base) --- */
 
-static struct shfs_bytes bytes_of(sqlite3_value *value)
-{
-	const char *data = sqlite3_value_blob(value);
-
-	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
-}
-
 /* Returns the unpacked string; NULL if the bytes are damaged. */
 static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct shfs_index *index = sqlite3_user_data(ctx);
-	struct shfs_bytes value = bytes_of(argv[0]);
+	struct shfs_bytes value = shfs_value_bytes(argv[0]);
 	int r = 0;
 
 	if (sqlite3_value_type(argv[1]) != SQLITE_NULL) {
-		r = shfs_string_unpack(index->codecs, value, bytes_of(argv[1]), &text);
+		r = shfs_string_unpack(index->codecs, value, shfs_value_bytes(argv[1]),
+		                       &text);
 		value = (struct shfs_bytes){ text.data, text.len };
 	}
 	if (r == -ENOMEM)

@@ -114,16 +114,6 @@ static int stmt_prepare(struct shfs_index *index, const char *sql, sqlite3_stmt 
 	                                           SQLITE_PREPARE_PERSISTENT, out, NULL));
 }
 
-static int stmt_find(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
-{
-	struct shfs_stmt *s = stmts_of(index, sql);
-	int r = !s ? -ENOMEM : s->stmt ? 0 : stmt_prepare(index, sql, &s->stmt);
-
-	if (!r)
-		*out = s->stmt;
-	return r;
-}
-
 int shfs_stmt_take(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
 {
 	struct shfs_stmt *s = stmts_of(index, sql);
@@ -182,11 +172,13 @@ static int bind_arg(sqlite3_stmt *stmt, int n, const struct shfs_arg *arg)
 int shfs_sql_get_args(struct shfs_index *index, sqlite3_stmt **out, const char *sql,
                       const struct shfs_arg *args, size_t n)
 {
-	sqlite3_stmt *stmt = NULL;
-	int r = stmt_find(index, sql, &stmt);
+	struct shfs_stmt *s = stmts_of(index, sql);
+	int r = !s ? -ENOMEM : s->stmt ? 0 : stmt_prepare(index, sql, &s->stmt);
+	sqlite3_stmt *stmt;
 
 	if (r)
 		return r;
+	stmt = s->stmt;
 	sqlite3_reset(stmt);
 	for (size_t i = 0; i < n; i++) {
 		int rc = bind_arg(stmt, i + 1, &args[i]);
@@ -235,7 +227,7 @@ static int exec(struct shfs_index *index, const char *sql)
 
 /* Gets the value of a PRAGMA or a count; the statement is not cached, as it is run once.
  */
-static int ask(struct shfs_index *index, const char *sql, int64_t *out)
+static int query_number(struct shfs_index *index, const char *sql, int64_t *out)
 {
 	sqlite3_stmt *stmt = NULL;
 	int rc = sqlite3_prepare_v2(index->db, sql, -1, &stmt, NULL);
@@ -353,12 +345,12 @@ enum state {
 static int examine(struct shfs_index *index)
 {
 	int64_t id = 0, version = 0, objects = 0;
-	int r = ask(index, "PRAGMA application_id", &id);
+	int r = query_number(index, "PRAGMA application_id", &id);
 
 	if (!r)
-		r = ask(index, "PRAGMA user_version", &version);
+		r = query_number(index, "PRAGMA user_version", &version);
 	if (!r)
-		r = ask(index, "SELECT count(*) FROM sqlite_schema", &objects);
+		r = query_number(index, "SELECT count(*) FROM sqlite_schema", &objects);
 	if (r)
 		return r;
 	if (!id && !version && !objects)
@@ -530,22 +522,16 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 	}
 }
 
-/* Is SQLite's log not empty? */
-static bool has_log(struct shfs_store *store)
-{
-	struct stat st;
-
-	return !fstatat(store->index_fd, INDEX_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) &&
-	       st.st_size;
-}
-
 /* Opens for reading if there is no room for the files of SQLite's log: as an immutable
  * file; or, if the log is not empty, locked for us alone (its shared memory is then in
  * our own memory, not a file). */
 static int open_frozen(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	bool log = has_log(store);
+	struct stat st;
+	bool log =
+		!fstatat(store->index_fd, INDEX_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) &&
+		st.st_size;
 	int r = open_database(store, INDEX_NAME, log, !log, &index);
 
 	if (r)
@@ -639,10 +625,10 @@ static int copy_over(struct shfs_index *from, struct shfs_index *to)
 static int check_size(struct shfs_index *index)
 {
 	int64_t pages = 0, bytes = 0;
-	int r = ask(index, "PRAGMA page_count", &pages);
+	int r = query_number(index, "PRAGMA page_count", &pages);
 
 	if (!r)
-		r = ask(index, "PRAGMA page_size", &bytes);
+		r = query_number(index, "PRAGMA page_size", &bytes);
 	return !r && (uint64_t)(pages * bytes) > SHFS_INDEX_MEMORY_MAX ? -EFBIG : r;
 }
 
@@ -682,7 +668,7 @@ int shfs_index_open_in_memory(struct shfs_store *store, struct shfs_index *from,
 	if (!r)
 		r = from ? copy_over(from, index) : make_schema(index, false);
 	if (!r)
-		r = ask(index, "PRAGMA page_size", &bytes);
+		r = query_number(index, "PRAGMA page_size", &bytes);
 	if (r)
 		return r;
 	snprintf(limit, sizeof(limit),
@@ -718,13 +704,6 @@ struct shfs_draft {
 	struct shfs_index *index;
 };
 
-static int draft_lock(struct shfs_draft *d)
-{
-	int r = d->lock = shfs_store_lock(d->store->path, "reindex", SHFS_BUSY_MS);
-
-	return r == -EADDRINUSE ? -EBUSY : MIN(r, 0);
-}
-
 void shfs_draft_close(struct shfs_draft *d)
 {
 	if (!d)
@@ -748,10 +727,10 @@ struct shfs_index *shfs_draft_index(struct shfs_draft *d)
 
 static int draft_begin(struct shfs_draft *d)
 {
-	int r = draft_lock(d);
+	int r = d->lock = shfs_store_lock(d->store->path, "reindex", SHFS_BUSY_MS);
 
-	if (r)
-		return r;
+	if (r < 0)
+		return r == -EADDRINUSE ? -EBUSY : r;
 	unlinkat(d->store->index_fd, d->name, 0); /* a crash may have left one */
 	r = open_database(d->store, d->name, true, false, &d->index);
 	if (!r)
@@ -792,7 +771,7 @@ static void damaged_name(unsigned n, char out[static sizeof(DAMAGED_NAME) + 12])
 
 /* Sets aside a file that is in the index's place and cannot be read (of a newer shfs, or
  * of another program). Its log must not become that of its successor. */
-static int move_aside(struct shfs_store *store)
+static int move_index_aside(struct shfs_store *store)
 {
 	char name[sizeof(DAMAGED_NAME) + 12];
 	unsigned n = 0;
@@ -821,7 +800,7 @@ static int open_target(struct shfs_store *store, struct shfs_index **out)
 	}
 	shfs_debug(INGEST, "the index cannot be read (%s): moved aside",
 	           strerrordesc_np(-r));
-	r = move_aside(store);
+	r = move_index_aside(store);
 	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);
 }
 
@@ -873,6 +852,6 @@ int shfs_index_clean(struct shfs_store *store)
 	if (!r)
 		r = remove_damaged(store);
 	if (!r)
-		r = ask(index, "PRAGMA wal_checkpoint(TRUNCATE)", &busy);
+		r = query_number(index, "PRAGMA wal_checkpoint(TRUNCATE)", &busy);
 	return r ? r : busy ? -EBUSY : 0;
 }

@@ -46,7 +46,7 @@ static bool is_over(const struct shfs_ingest *ing)
 	return ing->until_ns && shfs_clock_ns(CLOCK_MONOTONIC) >= ing->until_ns;
 }
 
-static void forget(struct shfs_ingest *ing)
+static void forget_ingest_memory(struct shfs_ingest *ing)
 {
 	shfs_files_forget(ing);
 	shfs_processes_forget(ing);
@@ -93,7 +93,7 @@ static int state_store(struct shfs_ingest *ing)
 
 /* Waits for another writer: until the caller's time is over, or as long as that writer
  * goes on. */
-static int lock(struct shfs_ingest *ing)
+static int lock_for_writing(struct shfs_ingest *ing)
 {
 	int64_t seq = -1, before, left_ms = SHFS_BUSY_MS;
 	int r;
@@ -123,7 +123,7 @@ static int transaction_begin(struct shfs_ingest *ing)
 
 	if (ing->in_transaction)
 		return 0;
-	r = lock(ing);
+	r = lock_for_writing(ing);
 	if (r)
 		return r;
 	ing->in_transaction = true;
@@ -131,7 +131,7 @@ static int transaction_begin(struct shfs_ingest *ing)
 	ing->pending = 0;
 	r = shfs_sql_int(ing->index, &version, "PRAGMA data_version");
 	if (r >= 0 && version != ing->data_version)
-		forget(ing);
+		forget_ingest_memory(ing);
 	ing->data_version = version;
 	ing->round++;
 	ing->flushed_early = false;
@@ -168,7 +168,7 @@ static int transaction_commit(struct shfs_ingest *ing, bool more)
 	return r;
 }
 
-static bool is_late(const struct shfs_ingest *ing)
+static bool is_batch_late(const struct shfs_ingest *ing)
 {
 	return is_over(ing) || shfs_clock_ns(CLOCK_MONOTONIC) - ing->begin_ns >=
 	                               shfs_ingest_batch_ms * (SHFS_NSEC_PER_SEC / 1000);
@@ -177,7 +177,7 @@ static bool is_late(const struct shfs_ingest *ing)
 /* Has the transaction reached a limit? It has one record at least. */
 static bool is_full(const struct shfs_ingest *ing)
 {
-	return ing->pending && (ing->pending >= shfs_ingest_batch || is_late(ing));
+	return ing->pending && (ing->pending >= shfs_ingest_batch || is_batch_late(ing));
 }
 
 /* Commits a full transaction between two files of the journal. 1: the time is over. */
@@ -185,7 +185,7 @@ static int commit_if_late(struct shfs_ingest *ing)
 {
 	int r = 0;
 
-	if (ing->in_transaction && is_late(ing))
+	if (ing->in_transaction && is_batch_late(ing))
 		r = transaction_commit(ing, true);
 	return r ? r : is_over(ing);
 }
@@ -422,7 +422,7 @@ static int has_news(struct walk *w, const struct shfs_journal_file *file,
 	return file->sealed || *left_bytes;
 }
 
-static int visit(const struct shfs_journal_file *file, void *arg)
+static int add_source_with_news(const struct shfs_journal_file *file, void *arg)
 {
 	struct walk *w = arg;
 	uint64_t left_bytes;
@@ -450,7 +450,8 @@ static int walk_files(struct walk *w, enum shfs_journal_kinds kind)
 	                       shfs_arg_int(kind == SHFS_JOURNAL_HOOK_LOGS));
 	w->positions = stmt;
 	r = w->more < 0 ? w->more
-	                : shfs_journal_walk(w->ing->index->store, kind, visit, w);
+	                : shfs_journal_walk(w->ing->index->store, kind,
+	                                    add_source_with_news, w);
 	w->positions = NULL;
 	return r;
 }
@@ -563,14 +564,6 @@ static int segment_unreadable(struct shfs_ingest *ing, const struct source *src)
 	return r ? r : position_store(ing, src->host, src->name, &next);
 }
 
-static void debug_skipped(const struct source *src, int error)
-{
-	shfs_debug(INGEST, "%s/%s: passed over: %s", src->host, src->name,
-	           error == -EBADMSG           ? "it is no segment, or just begun"
-	           : error == -EPROTONOSUPPORT ? "another version of shfs made it"
-	                                       : strerrordesc_np(-error));
-}
-
 /* Finds the segment's position in the order. 1: it has none, as it cannot be read. */
 static int segment_peek(struct shfs_ingest *ing, struct source *src)
 {
@@ -581,7 +574,10 @@ static int segment_peek(struct shfs_ingest *ing, struct source *src)
 	int r = shfs_segment_open(src->dirfd, src->name, 0, &segment);
 
 	if (r)
-		debug_skipped(src, r);
+		shfs_debug(INGEST, "%s/%s: passed over: %s", src->host, src->name,
+		           r == -EBADMSG           ? "it is no segment, or just begun"
+		           : r == -EPROTONOSUPPORT ? "another version of shfs made it"
+		                                   : strerrordesc_np(-r));
 	if (r == -EBADMSG || r == -EFBIG)
 		return segment_unreadable(ing, src) ?: 1;
 	if (r)
@@ -823,7 +819,7 @@ static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 	if (!r)
 		r = shfs_sql_int(ing->index, &mark, "SELECT retry_task_id FROM state");
 	while (r >= 0 && (r = shfs_attribute_retry(ing, &mark, RETRY_TASKS)) > 0) {
-		if (!is_late(ing))
+		if (!is_batch_late(ing))
 			continue;
 		r = retry_note(ing, MIN(mark, last_task_id));
 		if (!r)
@@ -874,7 +870,7 @@ static int measure_left(struct shfs_ingest *ing, uint64_t *out_bytes)
 	return r;
 }
 
-static int ingest(struct shfs_ingest *ing, const char *hook_dir)
+static int ingest_journal(struct shfs_ingest *ing, const char *hook_dir)
 {
 	struct shfs_index *index = ing->index;
 	_cleanup_(walk_free) struct walk w = { .ing = ing };
@@ -898,7 +894,7 @@ static int ingest(struct shfs_ingest *ing, const char *hook_dir)
 	           r == 1 ? "the time has passed" : strerrordesc_np(-MIN(end, 0)));
 	if (end && !sqlite3_get_autocommit(index->db))
 		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
-	forget(ing);
+	forget_ingest_memory(ing);
 	shfs_news_forget(ing);
 	shfs_buf_free(&ing->producer.root);
 	shfs_buf_free(&ing->path);
@@ -912,7 +908,7 @@ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
                       struct shfs_ingest_stats *stats)
 {
 	struct shfs_ingest ing = { .index = index };
-	int r = ingest(&ing, hook_dir);
+	int r = ingest_journal(&ing, hook_dir);
 
 	if (!r && stats)
 		*stats = ing.stats;
@@ -927,7 +923,7 @@ int shfs_index_ingest_within(struct shfs_index *index, const char *hook_dir, uns
 		.until_ns =
 			shfs_clock_ns(CLOCK_MONOTONIC) + ms * (SHFS_NSEC_PER_SEC / 1000),
 	};
-	int r = ingest(&ing, hook_dir);
+	int r = ingest_journal(&ing, hook_dir);
 
 	*left_bytes = 0;
 	if (r != 1 && r != -EBUSY)

@@ -159,7 +159,7 @@ int shfs_inode_note(struct shfs_ingest *ing, struct shfs_file *f,
 
 /* --- names --- */
 
-static int add_name(struct shfs_inode *inode, struct shfs_file *f)
+static int inode_add_name(struct shfs_inode *inode, struct shfs_file *f)
 {
 	const struct shfs_file *last = inode->n ? inode->names[inode->n - 1] : NULL;
 
@@ -204,7 +204,7 @@ static int load_names(struct shfs_ingest *ing, struct shfs_inode *inode)
 
 		r = shfs_file_get(ing, path, &f);
 		if (!r && f->ino == inode->key.ino && f->dev == inode->key.dev)
-			r = add_name(inode, f);
+			r = inode_add_name(inode, f);
 		if (r)
 			return r;
 	}
@@ -259,7 +259,7 @@ int shfs_inode_of(struct shfs_ingest *ing, struct shfs_file *f)
 	int r = f->inode ? 0 : inode_get(ing, f->dev, f->ino, &inode);
 
 	/* it is among the names of the table, or became one since */
-	return r || f->inode ? r : add_name(inode, f);
+	return r || f->inode ? r : inode_add_name(inode, f);
 }
 
 int shfs_inode_leave(struct shfs_ingest *ing, struct shfs_file *f)

@@ -427,6 +427,13 @@ static inline int64_t shfs_version_id(int64_t file_id, int64_t n)
 	return n ? file_id << 32 | n : 0;
 }
 
+static inline struct shfs_bytes shfs_value_bytes(sqlite3_value *value)
+{
+	const char *data = sqlite3_value_blob(value);
+
+	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
+}
+
 #define SHFS_OP_PREIMAGE 100 /* its cut and torn count for its command */
 
 /* Subtracts with wrap-around, as times of records may be any number; shfs_wrap_add is the

@@ -20,16 +20,6 @@ static sqlite3_stmt *take_kept(struct shfs_index *index, const char *sql)
 	return NULL;
 }
 
-static void keep(struct shfs_index *index, sqlite3_stmt *stmt)
-{
-	sqlite3_stmt **slot = &index->kept[index->next_kept++ % ARRAY_SIZE(index->kept)];
-
-	sqlite3_reset(stmt);
-	sqlite3_clear_bindings(stmt);
-	sqlite3_finalize(*slot);
-	*slot = stmt;
-}
-
 void shfs_rows_drop_kept(struct shfs_index *index)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(index->kept); i++)
@@ -62,10 +52,19 @@ int shfs_rows_open(struct shfs_index *index, const char *sql, struct shfs_rows *
 
 void shfs_rows_close(struct shfs_rows *rows)
 {
+	struct shfs_index *index;
+	sqlite3_stmt **slot;
+
 	if (!rows)
 		return;
-	if (rows->stmt)
-		keep(rows->index, rows->stmt);
+	index = rows->index;
+	if (rows->stmt) {
+		sqlite3_reset(rows->stmt);
+		sqlite3_clear_bindings(rows->stmt);
+		slot = &index->kept[index->next_kept++ % ARRAY_SIZE(index->kept)];
+		sqlite3_finalize(*slot);
+		*slot = rows->stmt;
+	}
 	free(rows);
 }
 

@@ -25,8 +25,8 @@ static int64_t column_of(uint64_t hash)
 /* --- packed --- */
 
 /* Packs a string: its length, then its zstd frame. 1: it stays as it is. */
-static int pack(struct shfs_index *index, struct shfs_bytes value,
-                const struct shfs_string_base *base, struct shfs_buf *out)
+static int pack_string(struct shfs_index *index, struct shfs_bytes value,
+                       const struct shfs_string_base *base, struct shfs_buf *out)
 {
 	_cleanup_coded_ struct coded coded = { 0 };
 	uint8_t head[10];
@@ -120,8 +120,8 @@ static int base_set(struct shfs_ingest *ing, struct shfs_string_base *base,
 
 /* --- the table --- */
 
-static int insert(struct shfs_index *index, int64_t hash, int64_t base_id,
-                  struct shfs_bytes value, int64_t *out)
+static int insert_string(struct shfs_index *index, int64_t hash, int64_t base_id,
+                         struct shfs_bytes value, int64_t *out)
 {
 	int r = shfs_sql_run(index,
 	                     "INSERT INTO string (hash, base_id, value) VALUES (?, ?, ?)",
@@ -142,17 +142,18 @@ static int add_long(struct shfs_ingest *ing, struct shfs_bytes value, int64_t ha
 
 	if (r)
 		return r;
-	r = base->string_id ? pack(ing->index, value, base, &packed) : 1;
+	r = base->string_id ? pack_string(ing->index, value, base, &packed) : 1;
 	if (!r)
-		return insert(ing->index, hash, base->string_id,
-		              (struct shfs_bytes){ packed.data, packed.len }, out);
+		return insert_string(ing->index, hash, base->string_id,
+		                     (struct shfs_bytes){ packed.data, packed.len }, out);
 	if (r > 0)
-		r = insert(ing->index, hash, 0, value, out);
+		r = insert_string(ing->index, hash, 0, value, out);
 	return r || value.len > BASE_MAX ? r : base_set(ing, base, *out, value);
 }
 
 /* Has this row the string `value`? */
-static int is_same(struct shfs_index *index, sqlite3_stmt *stmt, struct shfs_bytes value)
+static int is_string_of_row(struct shfs_index *index, sqlite3_stmt *stmt,
+                            struct shfs_bytes value)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct shfs_bytes stored = { sqlite3_column_blob(stmt, 1),
@@ -171,8 +172,8 @@ static int is_same(struct shfs_index *index, sqlite3_stmt *stmt, struct shfs_byt
 	       (!value.len || !memcmp(stored.data, value.data, value.len));
 }
 
-static int find(struct shfs_index *index, struct shfs_bytes value, int64_t hash,
-                int64_t *out)
+static int find_string(struct shfs_index *index, struct shfs_bytes value, int64_t hash,
+                       int64_t *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(index, &stmt,
@@ -182,7 +183,7 @@ static int find(struct shfs_index *index, struct shfs_bytes value, int64_t hash,
 	                     shfs_arg_int(hash));
 
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
-		r = is_same(index, stmt, value);
+		r = is_string_of_row(index, stmt, value);
 		if (!r)
 			continue;
 		*out = sqlite3_column_int64(stmt, 0);
@@ -203,10 +204,10 @@ int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value, int64_t *ou
 		*out = kept->id;
 		return 0;
 	}
-	r = find(ing->index, value, column_of(hash), out);
+	r = find_string(ing->index, value, column_of(hash), out);
 	if (!r)
 		r = value.len < PACK_MIN
-		            ? insert(ing->index, column_of(hash), 0, value, out)
+		            ? insert_string(ing->index, column_of(hash), 0, value, out)
 		            : add_long(ing, value, column_of(hash), out);
 	if (r < 0 || !value.len || value.len > sizeof(kept->value))
 		return MIN(r, 0);

@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 
 /* Has the producer seen which file is at this path, and lost no record since? */
-static bool is_named(const struct shfs_ingest *ing, const struct shfs_file *f)
+static bool is_path_known(const struct shfs_ingest *ing, const struct shfs_file *f)
 {
 	return f->known.by == ing->producer.id && f->known.seq > ing->producer.lost_seq;
 }
 
 /* Has the producer also seen that the file holds the latest version? */
-static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
+static bool is_content_known(const struct shfs_ingest *ing, const struct shfs_file *f)
 {
-	return is_named(ing, f) && !f->known.named;
+	return is_path_known(ing, f) && !f->known.named;
 }
 
 /* --- contents --- */
@@ -55,7 +55,7 @@ static bool may_be_same(const struct shfs_content *a, const struct shfs_content 
 	return !(a->flags & b->flags & SHFS_CONTENT_PHASH) || same_phash(a, b);
 }
 
-static bool is_whole(const struct shfs_content *c)
+static bool is_complete_content(const struct shfs_content *c)
 {
 	return !(c->flags & SHFS_CONTENT_INCOMPLETE);
 }
@@ -66,7 +66,7 @@ static bool is_whole(const struct shfs_content *c)
  * content: that of the version, or one that recorded changes of its names and attributes
  * have set.
  */
-static bool is_unchanged(const struct shfs_file *f, const struct shfs_content *c)
+static bool is_same_by_times(const struct shfs_file *f, const struct shfs_content *c)
 {
 	const struct shfs_known *k = &f->known;
 
@@ -85,11 +85,11 @@ static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 		return false;
 	if (same_capture(now, c))
 		return true;
-	if (!is_whole(now) || !is_whole(c))
+	if (!is_complete_content(now) || !is_complete_content(c))
 		return false;
 	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
 		return same_object(now, c);
-	return now->size == c->size && may_be_same(now, c) && is_unchanged(f, c);
+	return now->size == c->size && may_be_same(now, c) && is_same_by_times(f, c);
 }
 
 /* Has a write left the content as it was? Only the bytes decide. */
@@ -100,7 +100,7 @@ static bool left_the_same(const struct shfs_file *f, const struct shfs_content *
 	if (!f->versions)
 		return false;
 	return same_capture(now, c) ||
-	       (is_whole(now) && is_whole(c) &&
+	       (is_complete_content(now) && is_complete_content(c) &&
 	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
 }
 
@@ -113,13 +113,13 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 	struct shfs_known *k = &f->known;
 
 	/* A late record may have an earlier ctime. */
-	if (!is_unchanged(f, c) && c->ctime_ns > k->ctime_last_ns) {
+	if (!is_same_by_times(f, c) && c->ctime_ns > k->ctime_last_ns) {
 		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
 		k->mtime_ns = c->mtime_ns;
 		k->touched = false;
 		shfs_file_changed(ing, f);
 	}
-	if (!is_known(ing, f)) {
+	if (!is_content_known(ing, f)) {
 		k->by = ing->producer.id;
 		k->seq = ing->producer.last_seq;
 		k->named = false;
@@ -130,7 +130,7 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 /* Notes that the producer has seen this file get a name, whatever it holds. */
 static void know_name(struct shfs_ingest *ing, struct shfs_file *f)
 {
-	if (is_known(ing, f))
+	if (is_content_known(ing, f))
 		return;
 	f->known.by = ing->producer.id;
 	f->known.seq = ing->producer.last_seq;
@@ -170,8 +170,8 @@ static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[stat
 	                                          shfs_object_pack(&c->object, buf) });
 }
 
-static struct shfs_arg data_arg(const struct shfs_version_fact *version,
-                                uint8_t buf[static SHFS_VERSION_PACKED])
+static struct shfs_arg version_data_arg(const struct shfs_version_fact *version,
+                                        uint8_t buf[static SHFS_VERSION_PACKED])
 {
 	return shfs_arg_blob((struct shfs_bytes){ (const char *)buf,
 	                                          shfs_version_pack(version, buf) });
@@ -185,7 +185,7 @@ static int version_write(struct shfs_ingest *ing, int64_t file_id, int64_t n,
 	return shfs_sql_run(ing->index,
 	                    "UPDATE version SET data = ?, object = ?"
 	                    " WHERE file_id = ? AND n = ?",
-	                    data_arg(version, data),
+	                    version_data_arg(version, data),
 	                    object_arg(&version->content, object), shfs_arg_int(file_id),
 	                    shfs_arg_int(n));
 }
@@ -236,7 +236,7 @@ static int change_names(struct shfs_ingest *ing, struct shfs_file *f,
 {
 	int r = shfs_inode_settle(ing, f);
 
-	if (!r && is_known(ing, f))
+	if (!r && is_content_known(ing, f))
 		r = shfs_version_change(ing, f, change);
 	return r ? r : shfs_inode_note(ing, f, change);
 }
@@ -252,7 +252,7 @@ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t 
 int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
                             const struct shfs_content *now)
 {
-	if (!(now->flags & SHFS_CONTENT_KNOWN) || !is_whole(now))
+	if (!(now->flags & SHFS_CONTENT_KNOWN) || !is_complete_content(now))
 		return 0;
 	return change_names(ing, f,
 	                    &(struct shfs_inode_change){ .ctime_ns = INT64_MIN,
@@ -268,7 +268,7 @@ void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *f)
 }
 
 /* Counts an object, before the version with it is inserted. */
-static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
+static int count_new_object(struct shfs_ingest *ing, struct shfs_arg object)
 {
 	int64_t one;
 	int r = shfs_sql_int(ing->index, &one,
@@ -286,7 +286,7 @@ static int learn_object(struct shfs_ingest *ing, struct shfs_content *known, boo
                         const struct shfs_content *c)
 {
 	uint8_t buf[20];
-	int r = count_object(ing, object_arg(c, buf));
+	int r = count_new_object(ing, object_arg(c, buf));
 
 	if (!r && !carried)
 		r = shfs_left_out_add(ing, known->flags, -1);
@@ -338,7 +338,8 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 	*id = 0;
 	if (r > 0)
 		r = shfs_version_columns(stmt, 1, &origin) ?: 1;
-	if (r <= 0 || !is_whole(&origin.content) || origin.content.size != c->size ||
+	if (r <= 0 || !is_complete_content(&origin.content) ||
+	    origin.content.size != c->size ||
 	    !(origin.content.flags & SHFS_CONTENT_PHASH) ||
 	    !same_phash(&origin.content, c))
 		return MIN(r, 0);
@@ -356,8 +357,8 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 
 /* The content was seen again: completes its version, and those that it came from by a
  * rename or a link. */
-static int learn(struct shfs_ingest *ing, struct shfs_file *f,
-                 const struct shfs_content *c)
+static int complete_version(struct shfs_ingest *ing, struct shfs_file *f,
+                            const struct shfs_content *c)
 {
 	int64_t id = shfs_file_latest(f);
 	int r;
@@ -393,15 +394,15 @@ static int insert_version(struct shfs_ingest *ing, const struct shfs_file *f,
 	                    "INSERT INTO version (file_id, n, data, object,"
 	                    " origin_version_id) VALUES (?, ?, ?, ?, ?)",
 	                    shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
-	                    data_arg(&version, data), object_arg(c, object),
+	                    version_data_arg(&version, data), object_arg(c, object),
 	                    shfs_arg_id(by->origin_version_id));
 }
 
-static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
-                       const struct shfs_content *c, const struct maker *by)
+static int append_version(struct shfs_ingest *ing, struct shfs_file *f,
+                          const struct shfs_content *c, const struct maker *by)
 {
 	uint8_t buf[20];
-	int r = c->flags & SHFS_CONTENT_OBJECT ? count_object(ing, object_arg(c, buf))
+	int r = c->flags & SHFS_CONTENT_OBJECT ? count_new_object(ing, object_arg(c, buf))
 	                                       : shfs_left_out_add(ing, c->flags, 1);
 
 	if (!r)
@@ -432,7 +433,7 @@ static bool is_still_same(const struct shfs_ingest *ing, const struct shfs_file 
                           const struct shfs_content *before)
 {
 	if (!before || g->known.named)
-		return is_named(ing, g);
+		return is_path_known(ing, g);
 	return holds(g, before);
 }
 
@@ -455,8 +456,9 @@ static int others_follow(struct shfs_ingest *ing, struct shfs_file *f,
 			continue;
 		r = shfs_inode_settle(ing, g);
 		if (!r && is_still_same(ing, g, before))
-			r = holds(g, &f->content) ? learn(ing, g, &f->content)
-			                          : add_version(ing, g, &f->content, &by);
+			r = holds(g, &f->content)
+			            ? complete_version(ing, g, &f->content)
+			            : append_version(ing, g, &f->content, &by);
 	}
 	return r;
 }
@@ -488,7 +490,7 @@ static int found(struct shfs_ingest *ing, struct shfs_file *f,
 		by.origin_version_id = shfs_file_latest(names[i]);
 		break;
 	}
-	return r ? r : add_version(ing, f, c, &by);
+	return r ? r : append_version(ing, f, c, &by);
 }
 
 int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
@@ -500,7 +502,7 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	r = holds(f, c) ? learn(ing, f, c) : found(ing, f, c, real_ns);
+	r = holds(f, c) ? complete_version(ing, f, c) : found(ing, f, c, real_ns);
 	*out = f->versions;
 	if (!r && !same_capture(&before, &f->content))
 		r = others_follow(ing, f, &before, c,
@@ -511,7 +513,7 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 int shfs_version_same(struct shfs_ingest *ing, struct shfs_file *f,
                       const struct shfs_content *c)
 {
-	return is_content(c) && holds(f, c) ? learn(ing, f, c) : 0;
+	return is_content(c) && holds(f, c) ? complete_version(ing, f, c) : 0;
 }
 
 /*
@@ -602,7 +604,7 @@ static bool is_newer(const struct shfs_ingest *ing, const struct shfs_file *f,
                      const struct shfs_content *c, int64_t begin_ns)
 {
 	return begin_ns >= f->last_ns &&
-	       (is_known(ing, f) || c->ctime_ns > f->known.ctime_last_ns);
+	       (is_content_known(ing, f) || c->ctime_ns > f->known.ctime_last_ns);
 }
 
 int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,
@@ -639,7 +641,8 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	r = left_the_same(f, c) ? learn(ing, f, c) : add_version(ing, f, c, &by);
+	r = left_the_same(f, c) ? complete_version(ing, f, c)
+	                        : append_version(ing, f, c, &by);
 	f->last_ns = MAX(f->last_ns, real_ns);
 	shfs_file_changed(ing, f);
 	*out = f->versions;
@@ -680,7 +683,8 @@ static int moves_add(struct moves *m, const struct shfs_file *f, struct shfs_byt
 	return one->rest.failed ? -ENOMEM : 0;
 }
 
-static int leave(struct shfs_ingest *ing, struct shfs_file *f, int64_t real_ns)
+static int take_file_off_path(struct shfs_ingest *ing, struct shfs_file *f,
+                              int64_t real_ns)
 {
 	int r = shfs_version_linked(ing, f, 0, 0);
 
@@ -694,7 +698,8 @@ static int leave(struct shfs_ingest *ing, struct shfs_file *f, int64_t real_ns)
 
 /* Adds the recorded paths below a directory: in it, or in directories from "dir/" up to
  * "dir0", as '0' is the byte after '/'. */
-static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct moves *m)
+static int add_moves_below(struct shfs_ingest *ing, const struct shfs_file *dir,
+                           struct moves *m)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	size_t len = dir->len > 1 ? dir->len : 0; /* "/" is "" */
@@ -725,15 +730,15 @@ static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct mo
 }
 
 /* Takes the file, and with tree all below it, off its path. */
-static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
-                   int64_t real_ns, struct moves *m)
+static int take_tree_off_path(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
+                              int64_t real_ns, struct moves *m)
 {
 	int r = moves_add(m, f, (struct shfs_bytes){ "", 0 });
 
 	if (!r && tree)
-		r = below(ing, f, m);
+		r = add_moves_below(ing, f, m);
 	if (!r)
-		r = leave(ing, f, real_ns);
+		r = take_file_off_path(ing, f, real_ns);
 	if (r)
 		return r;
 	for (size_t i = 1; i < m->n; i++) {
@@ -746,7 +751,7 @@ static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
 			return -ENOMEM;
 		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &one);
 		if (!r)
-			r = leave(ing, one, real_ns);
+			r = take_file_off_path(ing, one, real_ns);
 		if (r)
 			return r;
 	}
@@ -807,7 +812,7 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
 		r = carry(ing, from, to);
 	else if (!changing && !holds(to, &from->content))
-		r = add_version(ing, to, &from->content, by);
+		r = append_version(ing, to, &from->content, by);
 	if (changing)
 		know_name(ing, to);
 	else
@@ -847,7 +852,7 @@ static struct maker mover(const struct shfs_name_change *c)
 }
 
 /* Makes sure that both paths have versions of their contents before the change. */
-static int settle(struct shfs_ingest *ing, struct shfs_name_change *c)
+static int settle_both_paths(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	int64_t victim;
 	int r = shfs_version_now(ing, c->file, &c->op->content, c->real_ns, &c->seen);
@@ -868,9 +873,10 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 
 	if (c->file == c->file2)
 		return 0;
-	r = settle(ing, c);
+	r = settle_both_paths(ing, c);
 	if (!r)
-		r = collect(ing, c->file, c->op->directory, c->real_ns, &moves);
+		r = take_tree_off_path(ing, c->file, c->op->directory, c->real_ns,
+		                       &moves);
 	if (!r)
 		r = place_all(ing, &moves, c->file2, mover(c), &c->op->content);
 	if (!r && !c->op->directory)
@@ -890,11 +896,11 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 
 	if (c->file == c->file2)
 		return 0;
-	r = settle(ing, c);
+	r = settle_both_paths(ing, c);
 	if (!r)
-		r = collect(ing, c->file, true, c->real_ns, &there);
+		r = take_tree_off_path(ing, c->file, true, c->real_ns, &there);
 	if (!r)
-		r = collect(ing, c->file2, true, c->real_ns, &back);
+		r = take_tree_off_path(ing, c->file2, true, c->real_ns, &back);
 	if (!r)
 		r = place_all(ing, &there, c->file2, mover(c), &c->op->content);
 	if (!r)
@@ -912,7 +918,7 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	bool changing = c->op->content.flags & SHFS_CONTENT_CHANGING;
 	struct maker by = mover(c);
-	int r = settle(ing, c);
+	int r = settle_both_paths(ing, c);
 
 	if (r || c->file == c->file2)
 		return r;
@@ -947,5 +953,5 @@ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
 		c->seen = c->file->versions;
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
-	return r ? r : leave(ing, c->file, c->real_ns);
+	return r ? r : take_file_off_path(ing, c->file, c->real_ns);
 }

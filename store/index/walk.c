@@ -7,7 +7,7 @@
 
 /* --- accesses --- */
 
-static int show(const struct shfs_access *a, shfs_access_fn fn, void *arg)
+static int pass_shown_access(const struct shfs_access *a, shfs_access_fn fn, void *arg)
 {
 	return a->op < SHFS_OP_PREIMAGE ? fn(a, arg) : 0;
 }
@@ -17,7 +17,7 @@ int shfs_access_walk(struct shfs_reader *reader, int64_t access_id, shfs_access_
 {
 	int r = shfs_reader_find(reader, access_id);
 
-	return r > 0 ? show(&reader->chunk.access, fn, arg) : r;
+	return r > 0 ? pass_shown_access(&reader->chunk.access, fn, arg) : r;
 }
 
 /* Calls fn for the accesses of a process; by_itself: only for those of no command, which
@@ -37,7 +37,7 @@ static int walk_process(struct shfs_reader *reader, int64_t process_id, bool by_
 		                                     &owner)
 		              : 0;
 		if (!r && !owner.command_id)
-			r = show(a, fn, arg);
+			r = pass_shown_access(a, fn, arg);
 	}
 	return r;
 }
@@ -92,15 +92,6 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 
 /* --- commands --- */
 
-static size_t common_prefix(const char *a, const char *b)
-{
-	size_t n = 0;
-
-	while (a[n] && a[n] == b[n])
-		n++;
-	return n;
-}
-
 int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -112,8 +103,11 @@ int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out
 	*out = 0;
 	for (int i = 0; i < 2 && r > 0; i++) {
 		const char *other = (const char *)sqlite3_column_text(stmt, i) ?: "";
+		size_t same = 0;
 
-		*out = MAX(*out, common_prefix(id, other));
+		while (id[same] && id[same] == other[same])
+			same++;
+		*out = MAX(*out, same);
 	}
 	return MIN(r, 0);
 }
@@ -129,7 +123,7 @@ struct directory {
 	size_t len;
 };
 
-static int directory_path(struct shfs_index *index, struct directory *d, int64_t id)
+static int get_directory_path(struct shfs_index *index, struct directory *d, int64_t id)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r;
@@ -154,7 +148,7 @@ static int directory_path(struct shfs_index *index, struct directory *d, int64_t
 static int give_path(struct shfs_index *index, struct directory *d, sqlite3_stmt *stmt,
                      int64_t file_id, shfs_path_fn fn, void *arg)
 {
-	int r = directory_path(index, d, sqlite3_column_int64(stmt, 1));
+	int r = get_directory_path(index, d, sqlite3_column_int64(stmt, 1));
 
 	if (r)
 		return r;

@@ -26,12 +26,12 @@ int archived_set(struct archived *a, const char *host, struct shfs_bytes instanc
 	return 0;
 }
 
-static bool is_same(const struct archived *a, const struct archived *b)
+static bool is_same_archived(const struct archived *a, const struct archived *b)
 {
 	return !strcmp(a->instance, b->instance) && !strcmp(a->host, b->host);
 }
 
-static int load(struct shfs_store *store, struct shfs_buf *text)
+static int read_archived_file(struct shfs_store *store, struct shfs_buf *text)
 {
 	int r = shfs_read_file_at(store->state_fd, NAME, BYTES_MAX, text);
 
@@ -59,7 +59,7 @@ int archived_add(struct shfs_store *store, const struct archived *list, size_t n
 {
 	_cleanup_buf_ struct shfs_buf before = { 0 }, text = { 0 };
 	char *rest;
-	int r = n ? load(store, &before) : 0;
+	int r = n ? read_archived_file(store, &before) : 0;
 
 	if (!n || r)
 		return r;
@@ -70,7 +70,7 @@ int archived_add(struct shfs_store *store, const struct archived *list, size_t n
 		bool is_new = false;
 
 		for (size_t i = 0; i < n && !is_new; i++)
-			is_new = is_same(&a, &list[i]) && a.seq <= list[i].seq;
+			is_new = is_same_archived(&a, &list[i]) && a.seq <= list[i].seq;
 		if (!is_new)
 			print(&text, &a);
 	}
@@ -82,10 +82,10 @@ int archived_add(struct shfs_store *store, const struct archived *list, size_t n
 int archived_has(struct shfs_store *store, const struct archived *a)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = load(store, &text);
+	int r = read_archived_file(store, &text);
 	char *rest = text.data;
 
 	for (struct archived b; !r && rest && next(&rest, &b);)
-		r = is_same(a, &b) && b.seq >= a->seq;
+		r = is_same_archived(a, &b) && b.seq >= a->seq;
 	return r;
 }

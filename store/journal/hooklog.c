@@ -252,6 +252,7 @@ static int parse_record(const char *p, const char *end, const char **next,
 	kind = layout_of(f[0]);
 	if (kind < 0)
 		return -EBADMSG;
+	shfs_assert(layouts[kind].fields < FIELDS_MAX);
 	for (; n <= layouts[kind].fields; n++)
 		if (!next_field(&p, end, &f[n]))
 			return 0;
@@ -270,6 +271,7 @@ static int parse_record(const char *p, const char *end, const char **next,
 
 void shfs_hooklog_blank(char *record, size_t len)
 {
+	shfs_assert(len > sizeof(BLANK));
 	memset(record, ' ', len);
 	memcpy(record, BLANK, sizeof(BLANK));
 	record[len - 1] = '\n';
@@ -301,7 +303,9 @@ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 		bool blank = (next = behind_blank(p, end));
 		int r = blank ? 1 : parse_record(p, end, &next, rec);
 
+		shfs_assert(r != 1 || (next > p && next <= end));
 		if (r == 1 && (!blank || whole)) {
+			shfs_assert((size_t)(p - start) >= blanks);
 			log->damaged += (size_t)(p - start) - blanks;
 			log->begin = p - log->text.data;
 			log->pos = next - log->text.data;
@@ -330,6 +334,7 @@ uint64_t shfs_hooklog_tail(const struct shfs_hooklog *log, bool *damaged)
 	const char *p = log->text.data + log->pos, *next;
 	struct shfs_record rec;
 
+	shfs_assert(log->pos <= log->text.len);
 	/* A record ends in LF. */
 	*damaged = n && (p[n - 1] == '\n' || parse_record(p, p + n, &next, &rec) < 0);
 	return n;

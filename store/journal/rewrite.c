@@ -40,6 +40,7 @@ static void begin_frame(struct shfs_rewrite *w)
 {
 	if (w->frame)
 		return;
+	shfs_assert(w->out.failed || w->out.len >= SHFS_SEGMENT_MAGIC_LEN);
 	w->frame = w->out.len;
 	shfs_record_context_reset(&w->context);
 	shfs_buf_u32(&w->out, SHFS_FRAME_MAGIC);
@@ -53,6 +54,7 @@ static void end_frame(struct shfs_rewrite *w)
 
 	if (!w->frame || w->out.failed)
 		return;
+	shfs_assert(len >= SHFS_FRAME_HEAD);
 	for (int i = 0; i < 4; i++)
 		frame[4 + i] = (char)((len - SHFS_FRAME_HEAD) >> 8 * i);
 	shfs_buf_u64(&w->out, XXH3_64bits(frame, len));

@@ -59,7 +59,7 @@ static bool is_of_namespace(int log)
 }
 
 /* Has the shell of this log ended? false also if that cannot be found out. */
-static bool has_ended(int log, const char *name)
+static bool has_shell_ended(int log, const char *name)
 {
 	_cleanup_close_ int procfd = -1;
 	struct shfs_proc_stat stat;
@@ -212,8 +212,8 @@ static int collect_one(int from, int to, const char *name)
 
 	if (log < 0)
 		return log == -ENOENT || log == -EINVAL || log == -ELOOP ? 0 : log;
-	ended = has_ended(log,
-	                  name); /* before the copy, so that it gets the last record */
+	ended = has_shell_ended(
+		log, name); /* before the copy, so that it gets the last record */
 	copy = open_copy(to, name, log, &size);
 	if (copy < 0)
 		return copy;

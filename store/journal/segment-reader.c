@@ -95,7 +95,7 @@ void shfs_segment_close(struct shfs_segment *s)
 /* --- bytes --- */
 
 /* Makes room for need bytes from pos on; bytes before pos are dropped. */
-static int make_room(struct shfs_segment *s, size_t need)
+static int make_window_room(struct shfs_segment *s, size_t need)
 {
 	size_t skip = MIN(s->pos - s->base, (uint64_t)s->len);
 	size_t cap = MAX(need, (size_t)READ_BYTES);
@@ -119,9 +119,10 @@ static int make_room(struct shfs_segment *s, size_t need)
 /* Reads the bytes that follow the window into it. */
 static int read_plain(struct shfs_segment *s)
 {
-	ssize_t n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len,
-	                            s->base + s->len);
+	ssize_t n;
 
+	shfs_assert(s->len < s->cap); /* otherwise the file would seem to end */
+	n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len, s->base + s->len);
 	if (n > 0)
 		s->len += n;
 	return MIN(n, 0);
@@ -131,7 +132,7 @@ static int read_plain(struct shfs_segment *s)
  * Reads the bytes of a sealed segment that follow the window. The segment ends where it
  * is cut short or damaged, or larger than a segment may be.
  */
-static int read_sealed(struct shfs_segment *s)
+static int unpack_into_window(struct shfs_segment *s)
 {
 	ZSTD_outBuffer out = { s->window, s->cap, s->len };
 	size_t left;
@@ -165,9 +166,10 @@ static int skip_sealed(struct shfs_segment *s)
 	int r = 0;
 
 	while (!r && !s->ended && s->pos > s->base + s->len) {
+		shfs_assert(s->cap); /* otherwise this never ends */
 		s->base += s->len;
 		s->len = 0;
-		r = read_sealed(s);
+		r = unpack_into_window(s);
 	}
 	return r;
 }
@@ -183,7 +185,7 @@ static size_t available(const struct shfs_segment *s)
  * Makes at least need bytes from pos on available in the window, as far as the file has
  * them. Returns how many there are.
  */
-static ssize_t fill(struct shfs_segment *s, size_t need)
+static ssize_t fill_window(struct shfs_segment *s, size_t need)
 {
 	int r = 0;
 
@@ -197,9 +199,9 @@ static ssize_t fill(struct shfs_segment *s, size_t need)
 	if (s->unpacker)
 		r = skip_sealed(s);
 	if (!r && !s->ended)
-		r = make_room(s, need);
+		r = make_window_room(s, need);
 	if (!r)
-		r = s->unpacker ? read_sealed(s) : read_plain(s);
+		r = s->unpacker ? unpack_into_window(s) : read_plain(s);
 	return r ? r : (ssize_t)available(s);
 }
 
@@ -220,7 +222,7 @@ static bool is_complete(const struct shfs_segment *s)
 /* Reads the length of the frame at pos from its head: 1; 0: the file ends; -EBADMSG. */
 static int frame_length(struct shfs_segment *s, size_t *len)
 {
-	ssize_t have = fill(s, SHFS_FRAME_HEAD);
+	ssize_t have = fill_window(s, SHFS_FRAME_HEAD);
 	struct shfs_cursor c;
 	uint32_t magic, payload;
 
@@ -250,7 +252,7 @@ static int check_frame(struct shfs_segment *s, size_t *len)
 		return r;
 	if (s->vain + *len > VAIN_FIRST + VAIN_EACH * s->pos)
 		return -EBADMSG;
-	have = fill(s, *len);
+	have = fill_window(s, *len);
 	if (have < 0)
 		return have;
 	if ((size_t)have < *len) {
@@ -287,6 +289,7 @@ static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 	uint64_t right = s->pos, vain = s->vain;
 	int r;
 
+	shfs_assert(start < right);
 	if (!is_complete(s)) {
 		s->pos = start;
 		r = check_frame(s, len);
@@ -310,7 +313,8 @@ static int resync(struct shfs_segment *s, size_t *len)
 	uint64_t start = s->pos;
 	ssize_t have;
 
-	for (s->pos++; (have = fill(s, SHFS_FRAME_HEAD)) >= SHFS_FRAME_HEAD; s->pos++) {
+	for (s->pos++; (have = fill_window(s, SHFS_FRAME_HEAD)) >= SHFS_FRAME_HEAD;
+	     s->pos++) {
 		const unsigned char *hit =
 			memchr(at_pos(s), SHFS_FRAME_MAGIC & 0xff, have);
 		int r;
@@ -339,11 +343,6 @@ static int resync(struct shfs_segment *s, size_t *len)
 
 /* --- the end --- */
 
-static bool is_zero(const unsigned char *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
-}
-
 /* Would these bytes be a valid frame if their head were intact? */
 static bool is_right_but_for_its_head(const struct shfs_segment *s,
                                       const unsigned char *bytes, size_t len)
@@ -369,7 +368,7 @@ static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
 	size_t len = 0;
 	int r;
 
-	if (is_zero(p, have))
+	if (shfs_is_zero(p, have))
 		return true;
 	if (have < SHFS_FRAME_HEAD)
 		return !memcmp(p, &magic, MIN(have, sizeof(magic)));
@@ -378,7 +377,7 @@ static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
 		return false;
 	if (len > have)
 		return !is_right_but_for_its_head(s, p, have);
-	return is_zero(p + len - SHFS_FRAME_TAIL, SHFS_FRAME_TAIL);
+	return shfs_is_zero(p + len - SHFS_FRAME_TAIL, SHFS_FRAME_TAIL);
 }
 
 int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
@@ -388,7 +387,7 @@ int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
 	*bytes = 0;
 	if (is_complete(s))
 		return s->whole || s->fd < 0 ? SHFS_TAIL_NONE : SHFS_TAIL_DAMAGED;
-	have = fill(s, SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX + SHFS_FRAME_TAIL);
+	have = fill_window(s, SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX + SHFS_FRAME_TAIL);
 	if (have <= 0)
 		return (int)have;
 	*bytes = (uint64_t)have;
@@ -399,6 +398,7 @@ int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
 
 static void begin_batch(struct shfs_segment *s, size_t len)
 {
+	shfs_assert(s->batch.p == s->batch.end); /* no record of the last one is left */
 	s->batch = (struct shfs_cursor){ at_pos(s) + SHFS_FRAME_HEAD,
 		                         at_pos(s) + len - SHFS_FRAME_TAIL, false };
 	shfs_assert(s->batch.p <= s->batch.end);
@@ -410,6 +410,7 @@ static void begin_batch(struct shfs_segment *s, size_t len)
 
 static void end_batch(struct shfs_segment *s)
 {
+	shfs_assert(s->batch.end && s->frame_len >= SHFS_FRAME_HEAD + SHFS_FRAME_TAIL);
 	s->batch = (struct shfs_cursor){ 0 };
 	s->pos += s->frame_len;
 }
@@ -427,12 +428,6 @@ static int next_of_batch(struct shfs_segment *s, struct shfs_record *rec)
 	if (r == -EBADMSG || s->batch.p == s->batch.end)
 		end_batch(s);
 	return !r && end <= s->resume ? -EEXIST : r;
-}
-
-static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record *rec)
-{
-	begin_batch(s, len);
-	return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
 }
 
 /* Moves pos to the next valid frame. 1: it is there; 0: at the end. */
@@ -462,7 +457,8 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 			r = next_frame(s, &len);
 			if (r <= 0)
 				return r;
-			r = next_of_frame(s, len, rec);
+			begin_batch(s, len);
+			r = s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
 		}
 		if (!r)
 			return 1;
@@ -473,9 +469,9 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 
 /* --- opening --- */
 
-static int read_format(struct shfs_segment *s)
+static int read_segment_magic(struct shfs_segment *s)
 {
-	ssize_t have = fill(s, SHFS_SEGMENT_MAGIC_LEN);
+	ssize_t have = fill_window(s, SHFS_SEGMENT_MAGIC_LEN);
 
 	if (have < SHFS_SEGMENT_MAGIC_LEN)
 		return have < 0 ? have : -EBADMSG;
@@ -557,7 +553,7 @@ static struct shfs_segment *segment_new(void)
 
 static int finish_open(struct shfs_segment *s, uint64_t offset, struct shfs_segment **out)
 {
-	int r = read_format(s);
+	int r = read_segment_magic(s);
 
 	if (!r)
 		r = read_producer(s);
@@ -603,13 +599,6 @@ int shfs_segment_from_sealed(const void *data, size_t len, struct shfs_segment *
 	return shfs_segment_from_memory(whole, size, out);
 }
 
-static int open_packed(struct shfs_segment *s)
-{
-	s->unpacker = ZSTD_createDStream();
-	s->packed = malloc(ZSTD_DStreamInSize());
-	return s->unpacker && s->packed ? 0 : -ENOMEM;
-}
-
 int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
                       struct shfs_segment **out)
 {
@@ -626,10 +615,13 @@ int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
 		s->fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		sealed = true;
 	}
-	if (s->fd < 0)
+	if (s->fd < 0) {
 		r = -errno;
-	else if (sealed)
-		r = open_packed(s);
+	} else if (sealed) {
+		s->unpacker = ZSTD_createDStream();
+		s->packed = malloc(ZSTD_DStreamInSize());
+		r = s->unpacker && s->packed ? 0 : -ENOMEM;
+	}
 	if (r) {
 		shfs_segment_close(s);
 		return r;

@@ -80,6 +80,7 @@ static int make_frame(struct shfs_journal *j, const struct shfs_record *const *r
 	}
 	if (!*n)
 		return r;
+	shfs_assert(*n <= max && len <= b->len);
 	b->len = len;
 	put_length(b, len - SHFS_FRAME_HEAD);
 	shfs_buf_u64(b, XXH3_64bits(b->data, b->len));
@@ -95,6 +96,7 @@ static int append_frame(struct shfs_journal *j)
 	int r;
 
 	shfs_assert(j->fd >= 0 && j->frame.len > SHFS_FRAME_HEAD + SHFS_FRAME_TAIL);
+	shfs_assert(j->size >= SHFS_SEGMENT_MAGIC_LEN);
 	r = shfs_write_all(j->fd, j->frame.data, j->frame.len);
 	if (!r) {
 		j->size += j->frame.len;
@@ -290,7 +292,7 @@ uint64_t shfs_journal_last_seq(const struct shfs_store *store,
 	return seq;
 }
 
-static size_t pack(void *out, size_t cap, const struct shfs_buf *b)
+static size_t compress_segment(void *out, size_t cap, const struct shfs_buf *b)
 {
 	ZSTD_CCtx *ctx = ZSTD_createCCtx();
 	size_t n;
@@ -313,7 +315,7 @@ int shfs_segment_seal(int dirfd, const char *name, const char *suffix,
 
 	if (!packed)
 		return -ENOMEM;
-	n = pack(packed, cap, b);
+	n = compress_segment(packed, cap, b);
 	if (!n)
 		return -ENOMEM;
 	snprintf(sealed, sizeof(sealed), "%s%s", name, suffix);
@@ -321,7 +323,7 @@ int shfs_segment_seal(int dirfd, const char *name, const char *suffix,
 }
 
 /* Sealing only saves space: whatever fails, the segment as it was written stays. */
-static void seal(struct shfs_journal *j, uint32_t n)
+static void seal_segment_file(struct shfs_journal *j, uint32_t n)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	char name[256];
@@ -361,8 +363,9 @@ int shfs_journal_rotate(struct shfs_journal *j)
 		j->size = old_size;
 		return r;
 	}
+	shfs_assert(j->fd >= 0 && j->fd != old && !j->torn);
 	close(old);
-	seal(j, j->id.segment - 1);
+	seal_segment_file(j, j->id.segment - 1);
 	return 0;
 }
 
@@ -378,6 +381,7 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 	size_t part;
 	int r = 0;
 
+	shfs_assert(j->fd >= 0);
 	*appended = 0;
 	r = cut_torn(j);
 	if (!r && j->size >= j->rotate_bytes) {
@@ -395,6 +399,7 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 			j->seq = records[*appended - 1]->seq;
 		}
 	}
+	shfs_assert(r ? *appended < n || !n : *appended == n);
 	return r;
 }
 
@@ -418,7 +423,7 @@ int shfs_journal_close(struct shfs_journal *j)
 	if (!r)
 		r = shfs_journal_sync(j);
 	if (!r)
-		seal(j, j->id.segment);
+		seal_segment_file(j, j->id.segment);
 	shfs_journal_free(j);
 	return r;
 }

@@ -65,7 +65,7 @@ struct collection {
 	size_t n_entries, cap;
 };
 
-static bool goes(const struct collection *c, const struct shfs_object_id *id)
+static bool is_to_remove(const struct collection *c, const struct shfs_object_id *id)
 {
 	return c->n && bsearch(id, c->ids, c->n, sizeof(*c->ids), shfs_object_compare);
 }
@@ -77,7 +77,7 @@ static bool has_no_room(int error)
 
 static bool leans(const struct collection *c, const struct frame *f)
 {
-	return f->kind == FRAME_DELTA && goes(c, &f->base);
+	return f->kind == FRAME_DELTA && is_to_remove(c, &f->base);
 }
 
 /* --- which packs --- */
@@ -97,13 +97,13 @@ static int is_concerned(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
 
-	c->found |= goes(c, &f->id);
+	c->found |= is_to_remove(c, &f->id);
 	if (leans(c, f)) {
-		c->found_leaning |= !goes(c, &f->id);
+		c->found_leaning |= !is_to_remove(c, &f->id);
 		if (!MAKE_ROOM(c->lean, c->n_lean, c->cap_lean))
 			return -ENOMEM;
 		c->lean[c->n_lean++] = (struct lean){ f->id, f->base };
-	} else if (!goes(c, &f->id)) {
+	} else if (!is_to_remove(c, &f->id)) {
 		c->kept += frame_head_bytes(f->kind) + f->stored;
 	}
 	return 0;
@@ -158,7 +158,7 @@ static int find_needed(struct collection *c)
 
 		before = c->needed.n;
 		for (size_t i = 0; i < c->n_lean && !r; i++)
-			if (!goes(c, &c->lean[i].id) ||
+			if (!is_to_remove(c, &c->lean[i].id) ||
 			    shfs_objects_has(&c->needed, &c->lean[i].id))
 				r = shfs_objects_add(&more, &c->lean[i].base);
 		shfs_objects_sort(&more);
@@ -195,7 +195,7 @@ static int look_at_packs(struct collection *c)
 
 /* --- the packs that replace them --- */
 
-static int flush(struct collection *c)
+static int write_new_pack(struct collection *c)
 {
 	int r = c->bytes.failed ? -ENOMEM
 	                        : shfs_write_all(c->fd, c->bytes.data, c->bytes.len);
@@ -276,7 +276,7 @@ static int finish_pack(struct collection *c)
 	if (c->fd < 0)
 		return 0;
 	snprintf(temp, sizeof(temp), "%s" NEW_SUFFIX, c->name);
-	r = flush(c);
+	r = write_new_pack(c);
 	if (!r && fsync(c->fd))
 		r = -errno;
 	if (!r)
@@ -307,18 +307,9 @@ static int begin_pack(struct collection *c)
 	return 0;
 }
 
-static int note_entry(struct collection *c, const struct shfs_object_id *id)
-{
-	if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
-		return -ENOMEM;
-	c->entries[c->n_entries++] =
-		(struct pack_entry){ pack_prefix(id), (uint32_t)c->size };
-	return 0;
-}
-
 /* Adds a frame of len bytes, from memory or (bytes NULL) from the pack that is read. */
-static int add_frame(struct collection *c, const struct shfs_object_id *id,
-                     const void *bytes, uint64_t offset, size_t len)
+static int new_pack_add_frame(struct collection *c, const struct shfs_object_id *id,
+                              const void *bytes, uint64_t offset, size_t len)
 {
 	int r = 0;
 
@@ -336,12 +327,13 @@ static int add_frame(struct collection *c, const struct shfs_object_id *id,
 	else if (shfs_pread_full(c->from, c->bytes.data + c->bytes.len, len,
 	                         (off_t)offset) != (ssize_t)len)
 		return -EIO;
-	r = note_entry(c, id);
-	if (r)
-		return r;
+	if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
+		return -ENOMEM;
+	c->entries[c->n_entries++] =
+		(struct pack_entry){ pack_prefix(id), (uint32_t)c->size };
 	c->bytes.len += len;
 	c->size += len;
-	return c->bytes.len >= WRITE_BYTES ? flush(c) : 0;
+	return c->bytes.len >= WRITE_BYTES ? write_new_pack(c) : 0;
 }
 
 /* --- deltas of objects to remove --- */
@@ -384,11 +376,11 @@ static int add_raw(struct collection *c, const struct shfs_object_id *id,
 		return -ENOMEM;
 	memcpy(frame.data + FRAME_HEAD_BYTES, v->data, v->len);
 	frame_seal(&f, (unsigned char *)frame.data);
-	return add_frame(c, id, frame.data, 0, FRAME_HEAD_BYTES + v->len);
+	return new_pack_add_frame(c, id, frame.data, 0, FRAME_HEAD_BYTES + v->len);
 }
 
-static int add_alone(struct collection *c, const struct shfs_object_id *id,
-                     const struct content *v)
+static int add_without_base(struct collection *c, const struct shfs_object_id *id,
+                            const struct content *v)
 {
 	_cleanup_coded_ struct coded coded = { 0 };
 	struct frame f = { .kind = FRAME_ZSTD, .id = *id, .size = v->len };
@@ -403,10 +395,10 @@ static int add_alone(struct collection *c, const struct shfs_object_id *id,
 		return add_loose(c, id, v, &coded);
 	f.stored = (uint32_t)coded.len;
 	frame_seal(&f, coded.bytes);
-	return add_frame(c, id, coded.bytes, 0, FRAME_HEAD_BYTES + coded.len);
+	return new_pack_add_frame(c, id, coded.bytes, 0, FRAME_HEAD_BYTES + coded.len);
 }
 
-static void tell(struct collection *c, uint64_t from, uint64_t to)
+static void report_dropped(struct collection *c, uint64_t from, uint64_t to)
 {
 	char file[160];
 
@@ -417,7 +409,7 @@ static void tell(struct collection *c, uint64_t from, uint64_t to)
 
 /* Reports damage between the last frame and `to`, which is not kept. A torn write or a
  * frame of an object to remove is not reported. */
-static int pass_gap(struct collection *c, uint64_t to, bool at_end)
+static int report_gap(struct collection *c, uint64_t to, bool at_end)
 {
 	uint64_t from = c->end;
 	size_t len = (size_t)MIN(to - from, (uint64_t)FRAME_MAX);
@@ -433,19 +425,11 @@ static int pass_gap(struct collection *c, uint64_t to, bool at_end)
 	n = shfs_pread_full(c->from, bytes, len, (off_t)from);
 	if (n >= 0 && pack_is_torn(bytes, (size_t)n, at_end))
 		return 0;
-	if (n >= FRAME_HEAD_BYTES && !frame_parse(bytes, (size_t)n, &f) && goes(c, &f.id))
+	if (n >= FRAME_HEAD_BYTES && !frame_parse(bytes, (size_t)n, &f) &&
+	    is_to_remove(c, &f.id))
 		return 0;
-	tell(c, from, to);
+	report_dropped(c, from, to);
 	return 0;
-}
-
-static int pass_end(struct collection *c)
-{
-	struct stat st;
-
-	if (fstat(c->from, &st))
-		return -errno;
-	return pass_gap(c, MAX((uint64_t)st.st_size, c->end), true);
 }
 
 /* Stores a delta that stays anew, without its base, while the base still exists. */
@@ -455,36 +439,36 @@ static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 	_cleanup_content_ struct content v = { 0 };
 	int r;
 
-	if (!leans(c, f) || goes(c, &f->id))
+	if (!leans(c, f) || is_to_remove(c, &f->id))
 		return 0;
 	r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
 	if (r == -EBADMSG || r == -ENOENT) { /* damaged, or not readable now */
 		if (!c->keep && c->errors != packs_read_errors(c->store))
 			return -EIO;
-		tell(c, offset, offset + frame_head_bytes(f->kind) + f->stored);
+		report_dropped(c, offset, offset + frame_head_bytes(f->kind) + f->stored);
 		return 0;
 	}
-	return r ? r : add_alone(c, &f->id, &v);
+	return r ? r : add_without_base(c, &f->id, &v);
 }
 
 static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
 	size_t len = frame_head_bytes(f->kind) + f->stored;
-	int r = pass_gap(c, offset, false);
+	int r = report_gap(c, offset, false);
 
 	c->end = offset + len;
 	if (r)
 		return r;
-	if (goes(c, &f->id) || leans(c, f) ||
+	if (is_to_remove(c, &f->id) || leans(c, f) ||
 	    (c->keep && !c->keep(c->arg, c->now, offset)))
 		return 0;
-	c->failed = add_frame(c, &f->id, NULL, offset, len);
+	c->failed = new_pack_add_frame(c, &f->id, NULL, offset, len);
 	return c->failed;
 }
 
 /* Opens an old pack. -ENOENT: an earlier collection has removed it. */
-static int open_pack(struct collection *c, const char *name)
+static int open_old_pack(struct collection *c, const char *name)
 {
 	int fd = openat(c->dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 
@@ -494,7 +478,7 @@ static int open_pack(struct collection *c, const char *name)
 /* Locks the pack, so that its producer begins another one: 1. 0: it is in use. */
 static int lock_pack(struct collection *c, struct old_pack *old)
 {
-	old->fd = open_pack(c, old->name);
+	old->fd = open_old_pack(c, old->name);
 	if (old->fd < 0)
 		return old->fd;
 	if (shfs_store_may_hang(c->store->path))
@@ -520,14 +504,14 @@ static int copy_leaning(struct collection *c)
 		if (!c->old[i].leans)
 			continue;
 		c->now = c->old[i].name;
-		r = fd = open_pack(c, c->now);
+		r = fd = open_old_pack(c, c->now);
 		if (fd >= 0)
 			r = pack_scan(fd, 0, keep_leaning, c, &end);
 	}
 	return r;
 }
 
-static int is_needed(void *arg, const struct frame *f, uint64_t offset)
+static int find_needed_frame(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
 
@@ -539,7 +523,7 @@ static int note_staying(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
 
-	c->found_needed |= offset != c->end || !goes(c, &f->id) || leans(c, f) ||
+	c->found_needed |= offset != c->end || !is_to_remove(c, &f->id) || leans(c, f) ||
 	                   shfs_objects_has(&c->needed, &f->id);
 	c->end = offset + frame_head_bytes(f->kind) + f->stored;
 	return c->found_needed;
@@ -568,7 +552,8 @@ static int remove_whole(struct collection *c)
 		int r;
 
 		c->found_needed = false;
-		if (old->leans || inventory_pack(c->dirfd, old->name, is_needed, c) ||
+		if (old->leans ||
+		    inventory_pack(c->dirfd, old->name, find_needed_frame, c) ||
 		    lock_pack(c, old) != 1)
 			continue;
 		if (!goes_whole(c, old)) {
@@ -607,6 +592,7 @@ static void give_up_pack(struct collection *c, size_t n_given_up)
 
 static int copy_pack(struct collection *c, struct old_pack *old)
 {
+	struct stat st;
 	uint64_t end;
 	int r = lock_pack(c, old);
 
@@ -618,8 +604,10 @@ static int copy_pack(struct collection *c, struct old_pack *old)
 	c->end = PACK_HEAD_BYTES;
 	c->failed = 0;
 	r = pack_scan(c->from, 0, keep_frame, c, &end);
-	if (!r)
-		r = pass_end(c);
+	if (!r && fstat(c->from, &st))
+		r = -errno;
+	else if (!r)
+		r = report_gap(c, MAX((uint64_t)st.st_size, c->end), true);
 	c->from = -1;
 	if (r == -EIO && c->keep && !c->failed)
 		r = 0; /* the frames that can be read are kept */
@@ -826,7 +814,7 @@ static size_t intersect(struct shfs_object_id *a, size_t n,
 	return kept;
 }
 
-static int pick(const struct shfs_collect *how, struct shfs_objects *out)
+static int pick_sorted(const struct shfs_collect *how, struct shfs_objects *out)
 {
 	int r = how->pick(how->arg, out);
 
@@ -836,8 +824,8 @@ static int pick(const struct shfs_collect *how, struct shfs_objects *out)
 
 /* Condemns the picked objects, and keeps those that are picked again once all records
  * that were under way are in the journal. */
-static int settle(struct shfs_store *store, const struct shfs_collect *how,
-                  struct lease_gate *gate, struct shfs_objects *o)
+static int condemn_picked(struct shfs_store *store, const struct shfs_collect *how,
+                          struct lease_gate *gate, struct shfs_objects *o)
 {
 	_cleanup_objects_ struct shfs_objects again = { 0 }, claims = { 0 };
 	const struct lease_condemnation condemnation = { how->wait_ms, how->forget,
@@ -847,7 +835,7 @@ static int settle(struct shfs_store *store, const struct shfs_collect *how,
 	if (!r)
 		r = lease_gate_claims(gate, &claims.ids, &claims.n);
 	if (!r)
-		r = pick(how, &again);
+		r = pick_sorted(how, &again);
 	if (r)
 		return r;
 	o->n = intersect(o->ids, o->n, again.ids, again.n, true);
@@ -865,11 +853,11 @@ int shfs_collect_at(struct shfs_store *store, struct lease_gate *gate,
                     const struct shfs_collect *how)
 {
 	_cleanup_objects_ struct shfs_objects o = { 0 };
-	int r = pick(how, &o);
+	int r = pick_sorted(how, &o);
 
 	*how->objects = *how->bytes = 0;
 	if (!r && o.n)
-		r = settle(store, how, gate, &o);
+		r = condemn_picked(store, how, gate, &o);
 	return r || !o.n ? r : shfs_objects_remove(store, o.ids, o.n);
 }
 

@@ -304,7 +304,8 @@ int content_read(struct shfs_store *store, const struct shfs_object_id *id,
 }
 
 /* *left: frames that may still be looked at. */
-static int look(struct shfs_store *store, const struct shfs_object_id *id, unsigned *left)
+static int find_intact_content(struct shfs_store *store, const struct shfs_object_id *id,
+                               unsigned *left)
 {
 	_cleanup_close_ int fd = -1;
 	uint64_t size;
@@ -318,7 +319,7 @@ static int look(struct shfs_store *store, const struct shfs_object_id *id, unsig
 			break;
 		if (r || p.frame.kind != FRAME_DELTA)
 			return r;
-		r = look(store, &p.frame.base, left);
+		r = find_intact_content(store, &p.frame.base, left);
 		if (r != -ENOENT)
 			return r;
 	}
@@ -330,7 +331,7 @@ int content_look(struct shfs_store *store, const struct shfs_object_id *id)
 {
 	unsigned left = LINKS_READ;
 
-	return look(store, id, &left);
+	return find_intact_content(store, id, &left);
 }
 
 struct comparing {
@@ -453,24 +454,19 @@ static int copy_whole(struct shfs_store *store, const struct shfs_object_id *id,
 	return piece_write(c, whole.data, whole.len);
 }
 
-static int copy_loose(struct shfs_store *store, const struct shfs_object_id *id,
-                      struct copying *c)
-{
-	uint64_t size;
-	_cleanup_close_ int fd = loose_open(store, id, &size);
-
-	return fd < 0 ? fd : loose_each_piece(fd, piece_write, c);
-}
-
 /* Copies an object; a large one without a base piece by piece. */
 static int copy(struct shfs_store *store, const struct shfs_object_id *id,
                 struct copying *c)
 {
 	_cleanup_packed_ struct packed p = { 0 };
+	_cleanup_close_ int fd = -1;
+	uint64_t size;
 	int r = packs_read(store, id, 0, &p);
 
-	if (r == -ENOENT)
-		return copy_loose(store, id, c);
+	if (r == -ENOENT) {
+		fd = loose_open(store, id, &size);
+		return fd < 0 ? fd : loose_each_piece(fd, piece_write, c);
+	}
 	if (r)
 		return r;
 	if (p.frame.kind != FRAME_ZSTD || p.frame.size <= STREAM_BYTES)

@@ -52,18 +52,11 @@ static int take_entries(void *arg, const struct pack_entry *entries, size_t n)
 	return 0;
 }
 
-static int compare_offsets(const void *a, const void *b)
-{
-	const struct pack_entry *x = a, *y = b;
-
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 static int each_head(struct heads *h, pack_frame_fn fn, void *arg)
 {
 	int r = 0;
 
-	qsort(h->entries, h->n, sizeof(*h->entries), compare_offsets);
+	qsort(h->entries, h->n, sizeof(*h->entries), pack_entry_compare_offsets);
 	for (size_t i = 0; i < h->n && !r; i++) {
 		unsigned char head[FRAME_DELTA_BYTES];
 		ssize_t n =

@@ -46,7 +46,7 @@ uint64_t known_check(const struct known *known, const void *data, size_t len)
 	return XXH3_64bits_withSeed(data, len, known->seed);
 }
 
-static struct place *place_of(struct known *known, const struct shfs_object_id *id)
+static struct place *known_place(struct known *known, const struct shfs_object_id *id)
 {
 	return &known->places[(id->hash[0] | id->hash[1] << 8) % PLACES];
 }
@@ -54,7 +54,7 @@ static struct place *place_of(struct known *known, const struct shfs_object_id *
 /* Remembers only the first of several contents with the same hash. */
 void known_add(struct known *known, const struct shfs_object_id *id, uint64_t check)
 {
-	struct place *place = place_of(known, id);
+	struct place *place = known_place(known, id);
 
 	if (id->nth)
 		return;
@@ -66,7 +66,7 @@ void known_add(struct known *known, const struct shfs_object_id *id, uint64_t ch
 
 bool known_has(struct known *known, const struct shfs_object_id *id, uint64_t check)
 {
-	const struct place *place = place_of(known, id);
+	const struct place *place = known_place(known, id);
 	bool has;
 
 	pthread_mutex_lock(&known->lock);

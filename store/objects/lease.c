@@ -55,7 +55,7 @@ static void pause_ms(int ms)
 	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 }
 
-static int open_dir(struct shfs_store *store)
+static int open_collect_dir(struct shfs_store *store)
 {
 	int fd;
 
@@ -66,7 +66,7 @@ static int open_dir(struct shfs_store *store)
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_file(int dirfd, const char *name, int flags)
+static int open_lease_file(int dirfd, const char *name, int flags)
 {
 	int fd = openat(dirfd, name, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
@@ -118,7 +118,7 @@ void leases_free(struct leases *l)
 }
 
 /* Lock held. A child of a producer has leases of its own. */
-static int prepare(struct shfs_store *store, struct leases *l)
+static int prepare_leases(struct shfs_store *store, struct leases *l)
 {
 	int r;
 
@@ -128,11 +128,12 @@ static int prepare(struct shfs_store *store, struct leases *l)
 	close_all(l);
 	l->pid = getpid();
 	l->locks = !shfs_store_may_hang(store->path);
-	if ((r = l->dirfd = open_dir(store)) < 0 ||
-	    (r = l->generation = open_file(l->dirfd, "generation", O_RDONLY)) < 0 ||
-	    (r = l->claims = open_file(l->dirfd, "claims", O_WRONLY | O_APPEND)) < 0 ||
-	    (r = l->fds[0] = open_file(l->dirfd, lease_names[0], O_RDONLY)) < 0 ||
-	    (r = l->fds[1] = open_file(l->dirfd, lease_names[1], O_RDONLY)) < 0 ||
+	if ((r = l->dirfd = open_collect_dir(store)) < 0 ||
+	    (r = l->generation = open_lease_file(l->dirfd, "generation", O_RDONLY)) < 0 ||
+	    (r = l->claims = open_lease_file(l->dirfd, "claims", O_WRONLY | O_APPEND)) <
+	            0 ||
+	    (r = l->fds[0] = open_lease_file(l->dirfd, lease_names[0], O_RDONLY)) < 0 ||
+	    (r = l->fds[1] = open_lease_file(l->dirfd, lease_names[1], O_RDONLY)) < 0 ||
 	    (r = read_generation(l->generation, &l->seen)) < 0)
 		close_all(l);
 	else
@@ -146,7 +147,7 @@ int shfs_lease_prepare(struct shfs_store *store)
 	int r;
 
 	pthread_mutex_lock(&l->lock);
-	r = prepare(store, l);
+	r = prepare_leases(store, l);
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }
@@ -189,7 +190,8 @@ static int read_forgets(struct leases *l, uint64_t generation)
 
 /* Lock held. Reads the condemned objects of a new generation, and drops all that this
  * process remembers of objects, as they may have been removed. */
-static int learn(struct shfs_store *store, struct leases *l, uint64_t generation)
+static int learn_generation(struct shfs_store *store, struct leases *l,
+                            uint64_t generation)
 {
 	int r;
 
@@ -216,7 +218,7 @@ static int learn_now(struct shfs_store *store, struct leases *l)
 	uint64_t g;
 	int r = read_generation(l->generation, &g);
 
-	return r ? r : learn(store, l, g);
+	return r ? r : learn_generation(store, l, g);
 }
 
 /* Lock held. Takes the shared lock of the present generation; one of an earlier
@@ -239,7 +241,7 @@ static int acquire(struct shfs_store *store, struct leases *l, uint64_t *held)
 		/* From here on a collection that begins waits for us. */
 		r = read_generation(l->generation, &now);
 		if (r || now == g) {
-			r = r ? r : learn(store, l, g);
+			r = r ? r : learn_generation(store, l, g);
 			*held = g;
 			return r;
 		}
@@ -255,7 +257,7 @@ int shfs_lease_begin(struct shfs_store *store)
 	int r;
 
 	pthread_mutex_lock(&l->lock);
-	r = prepare(store, l);
+	r = prepare_leases(store, l);
 	if (!r && l->locks)
 		r = l->n ? learn_now(store, l) : acquire(store, l, &l->held);
 	if (!r)
@@ -329,7 +331,7 @@ uint64_t shfs_lease_generation(struct shfs_store *store)
 	pthread_mutex_lock(&l->lock);
 	/* not on a network file system, which might keep the user waiting: there nobody
 	 * records while objects are collected */
-	if (!prepare(store, l) && l->locks && read_generation(l->generation, &g))
+	if (!prepare_leases(store, l) && l->locks && read_generation(l->generation, &g))
 		g = 0;
 	pthread_mutex_unlock(&l->lock);
 	return g;
@@ -376,11 +378,13 @@ int lease_gate_open(struct shfs_store *store, struct lease_gate *g)
 
 	*g = (struct lease_gate){ .dirfd = -1, .lock = -1, .leases = { -1, -1 } };
 	g->locks = !shfs_store_may_hang(store->path);
-	if ((r = g->dirfd = open_dir(store)) < 0 ||
-	    (r = g->lock = open_file(g->dirfd, "lock", O_RDONLY)) < 0 ||
-	    (r = g->leases[0] = open_file(g->dirfd, lease_names[0], O_RDONLY)) < 0 ||
-	    (r = g->leases[1] = open_file(g->dirfd, lease_names[1], O_RDONLY)) < 0 ||
-	    (r = generation = open_file(g->dirfd, "generation", O_RDONLY)) < 0)
+	if ((r = g->dirfd = open_collect_dir(store)) < 0 ||
+	    (r = g->lock = open_lease_file(g->dirfd, "lock", O_RDONLY)) < 0 ||
+	    (r = g->leases[0] = open_lease_file(g->dirfd, lease_names[0], O_RDONLY)) <
+	            0 ||
+	    (r = g->leases[1] = open_lease_file(g->dirfd, lease_names[1], O_RDONLY)) <
+	            0 ||
+	    (r = generation = open_lease_file(g->dirfd, "generation", O_RDONLY)) < 0)
 		goto fail;
 	if (g->locks && flock(g->lock, LOCK_EX | LOCK_NB)) {
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
@@ -396,7 +400,7 @@ fail:
 
 static int set_generation(struct lease_gate *g, uint64_t generation)
 {
-	_cleanup_close_ int fd = open_file(g->dirfd, "generation", O_WRONLY);
+	_cleanup_close_ int fd = open_lease_file(g->dirfd, "generation", O_WRONLY);
 
 	if (fd < 0)
 		return fd;
@@ -419,7 +423,7 @@ int lease_gate_shut(struct shfs_store *store, struct lease_gate *g)
 }
 
 /* Waits until nobody holds a lease of the generations with this parity. */
-static int drain(struct lease_gate *g, uint64_t generation, int wait_ms)
+static int wait_for_leases(struct lease_gate *g, uint64_t generation, int wait_ms)
 {
 	int fd = g->leases[generation & 1];
 
@@ -440,7 +444,7 @@ static int write_condemned(struct lease_gate *g, const struct shfs_object_id *id
 {
 	uint64_t next = g->generation + 1;
 	_cleanup_buf_ struct shfs_buf b = { 0 };
-	_cleanup_close_ int claims = open_file(g->dirfd, "claims", O_WRONLY);
+	_cleanup_close_ int claims = open_lease_file(g->dirfd, "claims", O_WRONLY);
 
 	if (claims < 0 || ftruncate(claims, 0))
 		return claims < 0 ? claims : -errno;
@@ -463,7 +467,7 @@ int lease_gate_condemn(struct lease_gate *g, const struct shfs_object_id *ids, s
                        const struct lease_condemnation *how)
 {
 	/* Waits for holders of a lease that an earlier collection gave up waiting for. */
-	int r = drain(g, g->generation + 1, how->wait_ms);
+	int r = wait_for_leases(g, g->generation + 1, how->wait_ms);
 
 	if (!r)
 		r = write_condemned(g, ids, n, how->forget);
@@ -472,7 +476,7 @@ int lease_gate_condemn(struct lease_gate *g, const struct shfs_object_id *ids, s
 	g->condemned = !r;
 	if (!r && how->tell)
 		r = how->tell(how->arg);
-	return r ? r : drain(g, g->generation - 1, how->wait_ms);
+	return r ? r : wait_for_leases(g, g->generation - 1, how->wait_ms);
 }
 
 int lease_gate_claims(struct lease_gate *g, struct shfs_object_id **ids, size_t *n)

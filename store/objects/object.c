@@ -7,6 +7,7 @@
 #include "store/objects/known.h"
 #include "store/objects/lease.h"
 #include "store/objects/object-internal.h"
+#include "store/objects/objects.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -125,11 +126,6 @@ struct shfs_put {
 	struct recent *self;
 	struct recent *base; /* base of a delta, which may not be an object yet */
 };
-
-static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
-{
-	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
-}
 
 /*
  * Finds the name for these bytes, from id->nth on. 1: an object holds them, *found; 0:
@@ -534,7 +530,7 @@ static int put_content(struct shfs_put *put, char **out)
 static struct shfs_put *batch_find(struct batch *b, const struct shfs_object_id *id)
 {
 	for (size_t i = 0; i < b->n_written; i++)
-		if (same_id(&b->written[i]->id, id))
+		if (shfs_object_equal(&b->written[i]->id, id))
 			return b->written[i];
 	return NULL;
 }
@@ -636,14 +632,6 @@ static int name_loose(struct batch *b, struct shfs_put *put)
 	return r;
 }
 
-static void batch_add_frame(struct batch *b, struct shfs_put *put)
-{
-	put->frame.id = put->id;
-	frame_seal(&put->frame, put->coded.bytes);
-	b->frames[b->n_frames++] = (struct packs_frame){ put->id, b->bytes.len };
-	shfs_buf_add(&b->bytes, put->coded.bytes, put->coded.head + put->coded.len);
-}
-
 /* Gives the put its final name, and adds it to the batch. */
 static int batch_add(struct batch *b, struct shfs_put *put)
 {
@@ -662,8 +650,14 @@ static int batch_add(struct batch *b, struct shfs_put *put)
 	if (r)
 		return r;
 	if (!put->there) {
-		if (!put->loose)
-			batch_add_frame(b, put);
+		if (!put->loose) {
+			put->frame.id = put->id;
+			frame_seal(&put->frame, put->coded.bytes);
+			b->frames[b->n_frames++] =
+				(struct packs_frame){ put->id, b->bytes.len };
+			shfs_buf_add(&b->bytes, put->coded.bytes,
+			             put->coded.head + put->coded.len);
+		}
 		b->written[b->n_written++] = put;
 	}
 	if (put->self)

@@ -5,6 +5,7 @@
 #include "common/record.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* Initialised by zeros. Owns ids. */
 struct shfs_objects {
@@ -14,6 +15,12 @@ struct shfs_objects {
 
 /* Orders ids, for qsort and bsearch. */
 int shfs_object_compare(const void *a, const void *b);
+
+static inline bool shfs_object_equal(const struct shfs_object_id *a,
+                                     const struct shfs_object_id *b)
+{
+	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
+}
 
 /* Appends an id. */
 _must_check_ int shfs_objects_add(struct shfs_objects *objects,

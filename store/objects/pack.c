@@ -104,11 +104,6 @@ uint64_t pack_prefix(const struct shfs_object_id *id)
 
 /* --- bytes that are no frame --- */
 
-static bool is_zero(const unsigned char *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
-}
-
 /* Would these bytes be a frame if their head were intact? */
 static bool is_frame_but_for_its_head(const unsigned char *p, size_t n)
 {
@@ -135,7 +130,7 @@ bool pack_is_torn(const unsigned char *p, size_t n, bool at_end)
 	size_t len;
 	int r;
 
-	if (is_zero(p, n))
+	if (shfs_is_zero(p, n))
 		return true;
 	if (memcmp(p, "\xd5shf", MIN(n, (size_t)4)))
 		return false;
@@ -149,7 +144,7 @@ bool pack_is_torn(const unsigned char *p, size_t n, bool at_end)
 		return !is_frame_but_for_its_head(p, n);
 	/* after a power cut the file may have its length, but not its bytes */
 	return at_end && f.kind != FRAME_RAW && f.stored >= 16 &&
-	       is_zero(p + len - 16, 16);
+	       shfs_is_zero(p + len - 16, 16);
 }
 
 /* --- scanning --- */
@@ -179,7 +174,7 @@ ssize_t pack_read_around(int fd, unsigned char *bytes, size_t len, uint64_t offs
 	return (ssize_t)done;
 }
 
-struct scan {
+struct scan_frames {
 	int fd;
 	unsigned char *bytes;
 	size_t room, n, at; /* n bytes of the file from base on; done up to at */
@@ -190,7 +185,7 @@ struct scan {
 };
 
 /* Moves the bytes that are not done to the front, and reads on behind them. */
-static int scan_read(struct scan *s)
+static int scan_read(struct scan_frames *s)
 {
 	size_t room = s->room ? MIN(s->room * 4, (size_t)WINDOW_BYTES) : WINDOW_FIRST;
 	unsigned char *bytes = room == s->room ? s->bytes : realloc(s->bytes, room);
@@ -213,7 +208,7 @@ static int scan_read(struct scan *s)
 }
 
 /* Is this an intact frame? A pack filled with forged heads must not keep us busy. */
-static bool scan_believes(struct scan *s, size_t len)
+static bool scan_believes(struct scan_frames *s, size_t len)
 {
 	uint64_t passed = s->base + s->at - s->from;
 
@@ -227,7 +222,7 @@ static bool scan_believes(struct scan *s, size_t len)
 
 /* Moves to the next intact frame. Returns its length; 0: there is none in the bytes that
  * were read. */
-static size_t scan_find(struct scan *s, struct frame *f)
+static size_t scan_find(struct scan_frames *s, struct frame *f)
 {
 	for (;; s->at++) {
 		const unsigned char *p = memmem(s->bytes + s->at, s->n - s->at,
@@ -250,7 +245,7 @@ static size_t scan_find(struct scan *s, struct frame *f)
 	}
 }
 
-static int scan(struct scan *s, pack_frame_fn fn, void *arg, uint64_t *end)
+static int scan_frames(struct scan_frames *s, pack_frame_fn fn, void *arg, uint64_t *end)
 {
 	struct frame f;
 	size_t len;
@@ -274,11 +269,11 @@ static int scan(struct scan *s, pack_frame_fn fn, void *arg, uint64_t *end)
 
 int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
 {
-	struct scan s = { .fd = fd, .from = from, .base = from };
+	struct scan_frames s = { .fd = fd, .from = from, .base = from };
 	int r;
 
 	*end = from;
-	r = scan(&s, fn, arg, end);
+	r = scan_frames(&s, fn, arg, end);
 	free(s.bytes);
 	return r ? r : s.unreadable ? -EIO : 0;
 }

@@ -73,6 +73,14 @@ struct pack_entry {
 	uint32_t offset;
 };
 
+/* Orders entries by offset, for qsort. */
+static inline int pack_entry_compare_offsets(const void *a, const void *b)
+{
+	const struct pack_entry *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
 struct pack_index {
 	uint64_t covered; /* bytes of the pack */
 	uint64_t n;       /* entries */

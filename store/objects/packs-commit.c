@@ -172,7 +172,7 @@ static void forget_producer(struct packs *p)
 }
 
 /* Commit lock held. A forked child of a producer becomes a producer of its own. */
-static int begin(struct shfs_store *store, struct packs *p)
+static int begin_producing(struct shfs_store *store, struct packs *p)
 {
 	pid_t pid = getpid();
 	int r = 0;
@@ -219,7 +219,7 @@ int packs_begin(struct shfs_store *store)
 	if (begun)
 		return 0;
 	pthread_mutex_lock(&p->commit);
-	r = begin(store, p);
+	r = begin_producing(store, p);
 	pthread_mutex_unlock(&p->commit);
 	return r;
 }
@@ -301,7 +301,7 @@ int packs_commit_begin(struct shfs_store *store)
 
 	pthread_mutex_lock(&p->commit);
 	p->appended = false;
-	r = begin(store, p);
+	r = begin_producing(store, p);
 	if (!r) {
 		lock_directory(p);
 		pthread_mutex_lock(&p->lock);
@@ -430,7 +430,7 @@ void packs_commit_written(struct shfs_store *store)
 }
 
 /* Lock held. Makes the frames of the batch visible to all threads. */
-static int publish(struct packs *p, const struct packs_frame *frames, size_t n)
+static int publish_batch(struct packs *p, const struct packs_frame *frames, size_t n)
 {
 	int r = 0;
 
@@ -459,7 +459,7 @@ int packs_commit_end(struct shfs_store *store, int error,
 		leave_own(p);
 	} else if (!error && p->appended) {
 		pthread_mutex_lock(&p->lock);
-		error = publish(p, frames, n);
+		error = publish_batch(p, frames, n);
 		if (p->own->tail.n >= TAIL_MAX)
 			(void)!pack_write_index(p, p->own);
 		pthread_mutex_unlock(&p->lock);

@@ -2,6 +2,7 @@
 #include "store/objects/packs-internal.h"
 
 #include "common/io.h"
+#include "store/objects/objects.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,7 +107,7 @@ int pack_fd(struct packs *p, struct pack *pack)
 	return pack->fd;
 }
 
-static int add_frame(void *arg, const struct frame *f, uint64_t offset)
+static int tail_add_frame(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct pack *pack = arg;
 
@@ -125,7 +126,7 @@ int pack_scan_tail(struct packs *p, struct pack *pack)
 
 	if (fd < 0)
 		return fd;
-	r = pack_scan(fd, pack->scanned, add_frame, pack, &end);
+	r = pack_scan(fd, pack->scanned, tail_add_frame, pack, &end);
 	pack->scanned =
 		end; /* also after an error: frames up to there are in the table */
 	pack->unreadable = pack->unreadable || r == -EIO;
@@ -386,7 +387,7 @@ static void pack_take_index(struct packs *p, struct pack *pack, uint64_t size)
 
 /* Stats a pack. To look again for an object that should exist, a network's server is
  * asked, not a cache. */
-static int look(struct packs *p, const char *name, struct stat *out)
+static int stat_pack(struct packs *p, const char *name, struct stat *out)
 {
 	if (p->looks_again)
 		return shfs_stat_now(p->dirfd, name, out);
@@ -402,7 +403,7 @@ static int pack_refresh(struct packs *p, struct pack *pack)
 
 	if (pack->settled || pack->own || pack->gone)
 		return 0;
-	r = look(p, pack->name, &st);
+	r = stat_pack(p, pack->name, &st);
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	if (!S_ISREG(st.st_mode)) {
@@ -465,7 +466,7 @@ void packs_find_gone(struct packs *p)
 	}
 }
 
-static int read_directory(struct packs *p)
+static int read_packs_directory(struct packs *p)
 {
 	int fd = openat(p->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -492,7 +493,7 @@ static int find_new_packs(struct packs *p)
 {
 	int64_t now = shfs_clock_ns(CLOCK_REALTIME);
 	struct stat st;
-	int r = look(p, "", &st);
+	int r = stat_pack(p, "", &st);
 
 	if (r)
 		return r;
@@ -500,7 +501,7 @@ static int find_new_packs(struct packs *p)
 	    st.st_mtim.tv_nsec == p->dir_mtime.tv_nsec &&
 	    llabs(p->dir_seen_ns - shfs_timespec_ns(st.st_mtim)) > DIR_TICK_NS)
 		return 0;
-	r = read_directory(p);
+	r = read_packs_directory(p);
 	if (!r) {
 		p->dir_mtime = st.st_mtim;
 		p->dir_seen_ns = now;
@@ -529,8 +530,8 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 /* --- finding --- */
 
 /* Reads the frame at offset. -EBADMSG: there is no intact one. */
-static int read_frame(struct packs *p, struct pack *pack, uint32_t offset,
-                      struct packed *out)
+static int read_frame_at(struct packs *p, struct pack *pack, uint32_t offset,
+                         struct packed *out)
 {
 	unsigned char head[FRAME_DELTA_BYTES], *bytes;
 	int fd = pack_fd(p, pack);
@@ -569,11 +570,6 @@ static int read_frame(struct packs *p, struct pack *pack, uint32_t offset,
 	return 0;
 }
 
-static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
-{
-	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
-}
-
 static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned skip,
                       bool *damaged, struct packed *out)
 {
@@ -584,14 +580,14 @@ static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned
 		int n = pack_find(p, p->list[i], prefix, offsets);
 
 		while (n > 0) {
-			int r = read_frame(p, p->list[i], offsets[--n], out);
+			int r = read_frame_at(p, p->list[i], offsets[--n], out);
 
 			p->read_errors += r == -EIO;
 			if (r == -EBADMSG || r == -EIO)
 				*damaged = true;
 			else if (r && r != -ENOENT) /* the pack is gone */
 				return r;
-			if (!r && same_id(&out->frame.id, id) && !skip--)
+			if (!r && shfs_object_equal(&out->frame.id, id) && !skip--)
 				return 0;
 		}
 		if (n < 0 && n != -ENOENT)

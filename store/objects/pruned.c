@@ -54,7 +54,7 @@ void pruned_free(struct pruned *p)
 }
 
 /* Returns the number of ids in a list; SIZE_MAX: it is damaged. */
-static size_t count(const void *list, size_t len)
+static size_t count_packed_ids(const void *list, size_t len)
 {
 	struct shfs_cursor sum;
 
@@ -81,7 +81,7 @@ static int map(struct pruned *p, int fd, const struct stat *st)
 		return -errno;
 	p->map = m;
 	p->len = len;
-	p->n = count(m, len);
+	p->n = count_packed_ids(m, len);
 	p->of = *st;
 	return p->n == SIZE_MAX ? -EBADMSG : 0;
 }
@@ -118,7 +118,7 @@ static int refresh(struct shfs_store *store, struct pruned *p)
 	return r;
 }
 
-static void unpack(const char *at, struct shfs_object_id *out)
+static void unpack_id(const char *at, struct shfs_object_id *out)
 {
 	struct shfs_cursor c = { (const unsigned char *)at,
 		                 (const unsigned char *)at + ID_BYTES, false };
@@ -127,11 +127,11 @@ static void unpack(const char *at, struct shfs_object_id *out)
 	out->nth = shfs_cursor_u32(&c);
 }
 
-static int compare_packed(const void *key, const void *at)
+static int compare_packed_id(const void *key, const void *at)
 {
 	struct shfs_object_id id;
 
-	unpack(at, &id);
+	unpack_id(at, &id);
 	return shfs_object_compare(key, &id);
 }
 
@@ -143,7 +143,7 @@ int shfs_object_is_pruned(struct shfs_store *store, const struct shfs_object_id 
 	pthread_mutex_lock(&p->lock);
 	r = refresh(store, p);
 	if (!r && p->map)
-		r = p->n && bsearch(id, p->map + HEAD, p->n, ID_BYTES, compare_packed);
+		r = p->n && bsearch(id, p->map + HEAD, p->n, ID_BYTES, compare_packed_id);
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }
@@ -163,13 +163,14 @@ int pruned_parse(const void *list, size_t len, const struct shfs_objects *among,
                  struct shfs_objects *out)
 {
 	const char *at = (const char *)list + HEAD;
-	size_t n = count(list, len), left = len > HEAD ? (len - HEAD) / ID_BYTES : 0;
+	size_t n = count_packed_ids(list, len),
+	       left = len > HEAD ? (len - HEAD) / ID_BYTES : 0;
 	int r = 0;
 
 	for (size_t i = 0; i < MIN(n, left) && !r; i++, at += ID_BYTES) {
 		struct shfs_object_id id;
 
-		unpack(at, &id);
+		unpack_id(at, &id);
 		if (!among || shfs_objects_has(among, &id))
 			r = shfs_objects_add(out, &id);
 	}
@@ -222,8 +223,8 @@ static int drop_those_there(struct shfs_store *store, struct shfs_objects *all)
 	return r;
 }
 
-static int add(struct shfs_store *store, const struct shfs_object_id *ids, size_t n,
-               bool despite_damage)
+static int pruned_list_add(struct shfs_store *store, const struct shfs_object_id *ids,
+                           size_t n, bool despite_damage)
 {
 	_cleanup_objects_ struct shfs_objects all = { 0 };
 	_cleanup_buf_ struct shfs_buf list = { 0 };
@@ -244,14 +245,15 @@ static int add(struct shfs_store *store, const struct shfs_object_id *ids, size_
 	                                        list.len);
 }
 
-static int add_alone(struct shfs_store *store, const struct shfs_object_id *ids, size_t n,
-                     bool despite_damage)
+static int pruned_list_add_locked(struct shfs_store *store,
+                                  const struct shfs_object_id *ids, size_t n,
+                                  bool despite_damage)
 {
 	struct pruned *p = store->pruned;
 	int r;
 
 	pthread_mutex_lock(&p->lock);
-	r = add(store, ids, n, despite_damage);
+	r = pruned_list_add(store, ids, n, despite_damage);
 	p->seen_ns = 0;
 	pthread_mutex_unlock(&p->lock);
 	return r;
@@ -259,10 +261,10 @@ static int add_alone(struct shfs_store *store, const struct shfs_object_id *ids,
 
 int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids, size_t n)
 {
-	return add_alone(store, ids, n, false);
+	return pruned_list_add_locked(store, ids, n, false);
 }
 
 int pruned_mend(struct shfs_store *store)
 {
-	return add_alone(store, NULL, 0, true);
+	return pruned_list_add_locked(store, NULL, 0, true);
 }

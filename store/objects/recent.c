@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/objects/recent.h"
 
+#include "store/objects/objects.h"
+
 #include <pthread.h>
 #include <string.h>
 #include <utlist.h>
@@ -80,12 +82,13 @@ void recent_features(const void *data, size_t len, uint32_t out[static RECENT_FE
 
 /* --- the list; with the lock held --- */
 
-static struct place *place_of(struct recents *r, uint32_t feature)
+static struct place *place_of_feature(struct recents *r, uint32_t feature)
 {
 	return &r->places[feature * 2654435761u >> 19];
 }
 
-static struct recent **bucket_of(struct recents *r, const struct shfs_object_id *id)
+static struct recent **bucket_of_object(struct recents *r,
+                                        const struct shfs_object_id *id)
 {
 	return &r->by_id[(id->hash[0] | id->hash[1] << 8) % BUCKETS];
 }
@@ -95,15 +98,15 @@ static size_t weight(const struct recent *recent)
 	return sizeof(*recent) + recent->len + 32; /* overhead of the allocations */
 }
 
-static void drop(struct recents *r, struct recent *recent)
+static void drop_recent(struct recents *r, struct recent *recent)
 {
 	shfs_assert(recent->kept && r->bytes >= weight(recent));
 	DL_DELETE(r->list, recent);
-	LL_DELETE2(*bucket_of(r, &recent->id), recent, also);
+	LL_DELETE2(*bucket_of_object(r, &recent->id), recent, also);
 	recent->kept = false;
 	r->bytes -= weight(recent);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++) {
-		struct place *place = place_of(r, recent->features[i]);
+		struct place *place = place_of_feature(r, recent->features[i]);
 
 		if (place->recent == recent)
 			*place = (struct place){ 0 };
@@ -123,21 +126,6 @@ static struct recent *reference(struct recents *r, struct recent *recent)
 	return recent;
 }
 
-static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
-{
-	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
-}
-
-static struct recent *find(struct recents *r, const struct shfs_object_id *id)
-{
-	struct recent *recent;
-
-	LL_FOREACH2(*bucket_of(r, id), recent, also)
-	if (same_id(&recent->id, id))
-		return recent;
-	return NULL;
-}
-
 /* --- --- */
 
 struct recents *recents_new(void)
@@ -154,7 +142,7 @@ void recents_free(struct recents *r)
 	if (!r)
 		return;
 	while (r->list)
-		drop(r, r->list);
+		drop_recent(r, r->list);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
@@ -202,13 +190,14 @@ struct recent *recents_add(struct recents *r, const struct shfs_object_id *id,
 	atomic_init(&recent->refs, 2);
 	pthread_mutex_lock(&r->lock);
 	DL_APPEND(r->list, recent);
-	LL_PREPEND2(*bucket_of(r, id), recent, also);
+	LL_PREPEND2(*bucket_of_object(r, id), recent, also);
 	r->bytes += weight(recent);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++)
 		if (features[i])
-			*place_of(r, features[i]) = (struct place){ features[i], recent };
+			*place_of_feature(r, features[i]) =
+				(struct place){ features[i], recent };
 	while (r->bytes > RECENT_BYTES_MAX)
-		drop(r, r->list);
+		drop_recent(r, r->list);
 	pthread_mutex_unlock(&r->lock);
 	return recent;
 }
@@ -218,7 +207,10 @@ struct recent *recents_find(struct recents *r, const struct shfs_object_id *id)
 	struct recent *found;
 
 	pthread_mutex_lock(&r->lock);
-	found = reference(r, find(r, id));
+	LL_FOREACH2(*bucket_of_object(r, id), found, also)
+	if (shfs_object_equal(&found->id, id))
+		break;
+	found = reference(r, found);
 	pthread_mutex_unlock(&r->lock);
 	return found;
 }
@@ -231,7 +223,7 @@ struct recent *recents_similar(struct recents *r,
 
 	pthread_mutex_lock(&r->lock);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++) {
-		const struct place *place = place_of(r, features[i]);
+		const struct place *place = place_of_feature(r, features[i]);
 
 		voted[i] = features[i] && place->feature == features[i] ? place->recent
 		                                                        : NULL;
@@ -267,7 +259,7 @@ void recent_settle(struct recents *r, struct recent *recent, enum recent_state s
 	if (recent->state != RECENT_COMMITTED)
 		recent->state = state;
 	if (recent->state == RECENT_DEAD && recent->kept)
-		drop(r, recent);
+		drop_recent(r, recent);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -278,7 +270,7 @@ void recents_forget(struct recents *r)
 	pthread_mutex_lock(&r->lock);
 	DL_FOREACH_SAFE (r->list, recent, next)
 		if (recent->state == RECENT_COMMITTED)
-			drop(r, recent);
+			drop_recent(r, recent);
 	pthread_mutex_unlock(&r->lock);
 }
 

@@ -16,7 +16,7 @@ struct walk {
 	uint64_t *kind; /* counter of this directory; NULL: at the top */
 };
 
-static uint64_t *kind_of(struct shfs_usage *u, const char *name)
+static uint64_t *usage_kind(struct shfs_usage *u, const char *name)
 {
 	if (!strcmp(name, "journal"))
 		return &u->journal;
@@ -25,7 +25,7 @@ static uint64_t *kind_of(struct shfs_usage *u, const char *name)
 	return strncmp(name, "index.db", 8) ? &u->other : &u->index;
 }
 
-static int add(void *arg, const char *name)
+static int usage_add_entry(void *arg, const char *name)
 {
 	struct walk *w = arg, below = *w;
 	_cleanup_close_ int fd = -1;
@@ -35,7 +35,7 @@ static int add(void *arg, const char *name)
 		return 0; /* the reserve is empty, and deleted if room is short */
 	if (fstatat(w->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : -errno;
-	below.kind = w->kind ? w->kind : kind_of(w->usage, name);
+	below.kind = w->kind ? w->kind : usage_kind(w->usage, name);
 	*below.kind += (uint64_t)st.st_blocks * 512;
 	if (!S_ISDIR(st.st_mode) || w->depth == DEPTH_MAX)
 		return 0;
@@ -44,7 +44,7 @@ static int add(void *arg, const char *name)
 		return errno == ENOENT || errno == ELOOP || errno == ENOTDIR ? 0 : -errno;
 	below.dirfd = fd;
 	below.depth++;
-	return inventory_names(fd, NULL, add, &below);
+	return inventory_names(fd, NULL, usage_add_entry, &below);
 }
 
 int shfs_store_usage(struct shfs_store *store, struct shfs_usage *out)
@@ -54,10 +54,10 @@ int shfs_store_usage(struct shfs_store *store, struct shfs_usage *out)
 	int r;
 
 	*out = (struct shfs_usage){ 0 };
-	r = inventory_names(store->dirfd, NULL, add, &w);
+	r = inventory_names(store->dirfd, NULL, usage_add_entry, &w);
 	if (r || store->index_fd < 0 || store->index_fd == store->dirfd)
 		return r;
 	w.dirfd = store->index_fd;
 	w.kind = &out->index;
-	return inventory_names(store->index_fd, NULL, add, &w);
+	return inventory_names(store->index_fd, NULL, usage_add_entry, &w);
 }
