@@ -597,14 +597,16 @@ static int earlier_name(struct shfs_ingest *ing, const struct shfs_file *f,
 
 /*
  * Is a content that was seen newer than the latest version? Not if the file was opened
- * before the latest version came to the path. Otherwise it is, unless the clocks may be
- * those of two hosts: then the file's own time decides.
+ * before the latest version came to the path, or if it is older by the file's own time,
+ * as the record of a write may say more of the file than the time of that write. The
+ * file's own time decides alone where the clocks may be those of two hosts.
  */
 static bool is_newer(const struct shfs_ingest *ing, const struct shfs_file *f,
                      const struct shfs_content *c, int64_t begin_ns)
 {
 	return begin_ns >= f->last_ns &&
-	       (is_content_known(ing, f) || c->ctime_ns > f->known.ctime_last_ns);
+	       (is_content_known(ing, f) ? c->ctime_ns >= f->content.ctime_ns
+	                         : c->ctime_ns > f->known.ctime_last_ns);
 }
 
 int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,

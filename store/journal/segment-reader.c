@@ -706,7 +706,8 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 		return 0;
 	if (f.sealed)
 		name[strlen(name) - 4] = '\0';
-	f.size_bytes = f.sealed ? UINT64_MAX : (uint64_t)st.st_size;
+	f.stored_bytes = (uint64_t)st.st_size;
+	f.size_bytes = f.sealed ? UINT64_MAX : f.stored_bytes;
 	return visit(&f, arg);
 }
 

@@ -3,7 +3,10 @@
 answer waits."""
 
 import contextlib
+import glob
 import json
+import os
+import re
 import sqlite3
 
 import pytest
@@ -64,6 +67,18 @@ def test_who_goes_by_the_answer_waits(sandbox, mounted, command):
     assert asked.wait(60) == 0
     said = open(told, encoding="ascii").read()
     assert BEHIND not in said and (command != "cat out" or said == "x\nx\n")
+
+
+def test_what_is_lacking_is_counted(sandbox, mounted):
+    """Also of segments that are sealed, and so of no size that is known."""
+    sandbox.sh("for i in $(seq 300); do echo $i > f$i; done")
+    mounted.unmount()
+    assert glob.glob(f"{sandbox.store}/journal/*/*.zst")
+    for path in glob.glob(f"{sandbox.store}/index.db*"):
+        os.unlink(path)
+    sandbox.env["SHFS_INDEX_WAIT"] = "0"
+    said = sandbox.shfs("log", "out", check=False).stderr
+    assert re.search(rf"{BEHIND} \d+(\.\d+)? (B|bytes|KiB) of the journal", said), said
 
 
 def test_a_little_at_a_time(sandbox, mounted):

@@ -108,6 +108,21 @@ static void test_late_read(void **state)
 	kit_close(&k);
 }
 
+/* A writer's record has the content at its close, which another may have made since: it
+ * says more than the time of its own write does. What was seen before that is no news. */
+static void test_seen_before_another_wrote(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_write(&k, p, "f", 2010, kit_content(&k, "1", 2010));
+	kit_write(&k, p, "f", 2020, kit_content(&k, "22", 2040));
+	kit_read(&k, p, "f", 2045, kit_content(&k, "1", 2010));
+	check_versions(&k, "f@1 1 written\nf@2 2 written");
+	assert_string_equal(kit_ask(&k, 1, LINKS), "open - 1\nopen - 2\nopen 1 -");
+	kit_close(&k);
+}
+
 /* One that ends after another file was renamed over its path saw what had that name. */
 static void test_late_read_of_a_name(void **state)
 {
