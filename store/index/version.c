@@ -606,7 +606,7 @@ static bool is_newer(const struct shfs_ingest *ing, const struct shfs_file *f,
 {
 	return begin_ns >= f->last_ns &&
 	       (is_content_known(ing, f) ? c->ctime_ns >= f->content.ctime_ns
-	                         : c->ctime_ns > f->known.ctime_last_ns);
+	                                 : c->ctime_ns > f->known.ctime_last_ns);
 }
 
 int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,

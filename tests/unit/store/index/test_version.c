@@ -742,6 +742,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_numbers),
 	cmocka_unit_test(test_found),
 	cmocka_unit_test(test_late_read),
+	cmocka_unit_test(test_seen_before_another_wrote),
 	cmocka_unit_test(test_late_read_of_a_name),
 	cmocka_unit_test(test_came_back_beneath),
 	cmocka_unit_test(test_fingerprints),
