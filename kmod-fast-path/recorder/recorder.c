@@ -174,13 +174,13 @@ static bool has_another_name(const struct shfs_recorder *r, const struct happeni
 /* How far two clocks of the kernel may be apart. */
 #define CLOCKS_APART_NS 1000000
 
-/* Has something happened to the file since it got this name? Then it may be another one,
- * which has got the name later. */
-static bool is_changed_since(const struct happening *h)
+/* Has something happened since the event to a file that has a name of it now? Then it may
+ * be another file, which has got the name later. */
+static bool is_changed_since(const struct happening *h, int64_t ctime_ns)
 {
 	return (h->event->type == SHFS_EVENT_RENAME ||
 	        h->event->type == SHFS_EVENT_LINK) &&
-	       h->file.ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
+	       ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
 }
 
 /* Corrects the file of an event whose driver looked it up by its name later: another file
@@ -190,7 +190,7 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
 
 	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
-	            : !has_another_name(r, h) && !is_changed_since(h))
+	            : !has_another_name(r, h) && !is_changed_since(h, h->file.ctime_ns))
 		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
@@ -555,7 +555,9 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	struct stat st;
 
 	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
-	    !S_ISREG(st.st_mode) || (was.ino && was.ino != st.st_ino))
+	    !S_ISREG(st.st_mode) ||
+	    (was.ino ? was.ino != st.st_ino
+	             : is_changed_since(h, shfs_timespec_ns(st.st_ctim))))
 		return content_unread(r, was);
 	file = (struct shfs_event_file){
 		.dev = h->file.dev,

@@ -684,6 +684,42 @@ static void an_exchange_tells_of_both(void **state)
 	scene_end(&s);
 }
 
+/* Its other file was never recorded, and what has its name now has changed since. */
+static void an_exchange_tells_of_no_later_file(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	union event e;
+
+	scene_begin(&s);
+	make_known(&s, "a", 1);
+	write_now(&s, "b", 5000, 2);
+	assert_ok(renameat2(s.r.root_fd, "a", s.r.root_fd, "b", RENAME_EXCHANGE));
+	tell_names(&s, SHFS_EVENT_RENAME, "a", "b", "b", SHFS_EVENT_EXCHANGED);
+	assert_ok(renameat2(s.r.root_fd, "a", s.r.root_fd, "c", RENAME_NOREPLACE));
+	make_known(&s, "d", 3);
+	assert_ok(renameat2(s.r.root_fd, "d", s.r.root_fd, "c", RENAME_EXCHANGE));
+	fill(&s, &e, SHFS_EVENT_RENAME, PID, "d", "c");
+	fill_file(&s, &e, "c");
+	e.event.flags = SHFS_EVENT_EXCHANGED;
+	happens_now(&e);
+	tell(&s, &e);
+	j = scene_journal(&s);
+	for (unsigned i = 0; i < j->n; i++) {
+		rec = &j->recs[i];
+		if (rec->type != SHFS_REC_PATHOP)
+			continue;
+		kit_assert_object(&s.kit, &rec->pathop.content, 5000,
+		                  i + 1 < j->n ? 1 : 3);
+		if (i + 1 < j->n)
+			assert_false(rec->pathop.victim.flags & SHFS_CONTENT_KNOWN);
+		else
+			kit_assert_object(&s.kit, &rec->pathop.victim, 5000, 2);
+	}
+	scene_end(&s);
+}
+
 static void losses_are_told(void **state)
 {
 	struct scene s;
@@ -742,6 +778,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(changed_since_it_may_be_another),
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
 		cmocka_unit_test(an_exchange_tells_of_both),
+		cmocka_unit_test(an_exchange_tells_of_no_later_file),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(the_store_is_not_recorded),
 	};
