@@ -5,15 +5,15 @@
 #include "common/lock.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "store/index-dir.h"
 #include "store/journal/runtime.h"
 #include "store/objects/codec.h"
-#include "store/objects/known.h"
 #include "store/objects/lease.h"
+#include "store/objects/object-cache.h"
 #include "store/objects/object.h"
 #include "store/objects/packs.h"
 #include "store/objects/pruned.h"
 #include "store/objects/recent.h"
-#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -153,7 +153,7 @@ static int find_index(struct shfs_store *s)
 	struct statfs fs;
 
 	if (!fstatfs(s->dirfd, &fs) && shfs_is_network(&fs)) {
-		s->index_fd = place_open(s->path, &s->index_path);
+		s->index_fd = index_dir_open(s->path, &s->index_path);
 		return 0;
 	}
 	s->index_fd = s->dirfd;
@@ -179,11 +179,11 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 	s->path = strdup(path);
 	s->packs = packs_new();
 	s->recents = recents_new();
-	s->known = known_new();
+	s->object_cache = object_cache_new();
 	s->codecs = codecs_new();
 	s->leases = leases_new();
 	s->pruned = pruned_new();
-	if (!s->path || !s->packs || !s->recents || !s->known || !s->codecs ||
+	if (!s->path || !s->packs || !s->recents || !s->object_cache || !s->codecs ||
 	    !s->leases || !s->pruned)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
@@ -208,7 +208,7 @@ void shfs_store_close(struct shfs_store *s)
 		return;
 	packs_free(s, s->packs);
 	recents_free(s->recents);
-	known_free(s->known);
+	object_cache_free(s->object_cache);
 	codecs_free(s->codecs);
 	leases_free(s->leases);
 	pruned_free(s->pruned);

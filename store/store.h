@@ -25,7 +25,7 @@ struct shfs_store {
 	int journal_fd; /* journal/<host>/ */
 	int state_fd;   /* state/: small files, one fact each; what a hook looks at */
 	int log_fd;     /* log/ */
-	/* directory of index.db (store/place.h): the store itself unless it is on a
+	/* directory of index.db (store/index-dir.h): the store itself unless it is on a
 	 * network; NULL: there is none, and index_fd is the error */
 	char *index_path;
 	int index_fd;
@@ -36,7 +36,7 @@ struct shfs_store {
 	/* of objects/; they lock themselves */
 	struct packs *packs;
 	struct recents *recents;
-	struct known *known;
+	struct object_cache *object_cache;
 	struct codecs *codecs;
 	struct leases *leases;
 	struct pruned *pruned;

@@ -327,7 +327,7 @@ bool shfs_node_resume(struct shfs_tree *tree, struct shfs_node *pub, int fd)
 	shfs_tree_lock_write(tree);
 	node->name->gone |= is_gone;
 	node_set_pinned(tree, node, node->name->gone);
-	node_place_update(node);
+	node_update_heir(node);
 	shfs_tree_unlock(tree);
 	shfs_node_fd_done(tree, pub);
 	return true;

@@ -39,8 +39,9 @@ struct node {
 	bool unhashed; /* another file has its inode number now */
 	bool replaced; /* it is in the list `replaced`; replaced_lock */
 
-	struct shfs_place *place; /* in the heir, if it needs one; tree lock and */
-	unsigned n_open;          /* places_lock, which also guards n_open */
+	struct shfs_heir_node
+		*heir_node; /* in the heir, if it needs one; tree lock and */
+	unsigned n_open;    /* heir_lock, which also guards n_open */
 
 	struct shfs_name *name;         /* by which the file is reached */
 	struct shfs_name *_Atomic lone; /* a former only name, which the kernel
@@ -76,11 +77,11 @@ struct seeker {
 struct shfs_tree {
 	int proc_fd;
 	struct shfs_heir *heir; /* NULL: no other server can take over */
-	pthread_mutex_t places_lock;
+	pthread_mutex_t heir_lock;
 	bool is_inherited; /* taken over: the kernel has lookups that we have not counted
 	                    */
 	atomic_bool has_moved;
-	void (*drop)(struct shfs_watch *watch);
+	void (*drop)(void *watch);
 	struct node root;
 	uint64_t hidden_dev, hidden_ino;
 	pthread_rwlock_t lock;
@@ -124,7 +125,7 @@ struct shard *tree_shard(struct shfs_tree *tree, uint64_t id);
 
 /* Updates the node's place to its name. Tree lock held for writing, or the node is new.
  */
-void node_place_update(struct node *node);
+void node_update_heir(struct node *node);
 
 /* --- fd.c --- */
 

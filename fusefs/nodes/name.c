@@ -120,7 +120,7 @@ static void node_named(struct shfs_tree *tree, struct node *node,
 		node->name = name;
 	names_shrink(tree, node);
 	node_set_pinned(tree, node, false);
-	node_place_update(node);
+	node_update_heir(node);
 }
 
 bool node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
@@ -450,5 +450,5 @@ void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *pub,
 	}
 	node_set_pinned(tree, node, node->name->gone);
 	names_shrink(tree, node);
-	node_place_update(node);
+	node_update_heir(node);
 }

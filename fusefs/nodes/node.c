@@ -145,99 +145,100 @@ void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node)
 	pthread_mutex_unlock(&shard->lock);
 }
 
-/* --- places, for a successor --- */
+/* --- nodes in the heir, for a successor --- */
 
-void node_place_update(struct node *node)
+void node_update_heir(struct node *node)
 {
-	struct shfs_place *place = node->place;
+	struct shfs_heir_node *heir_node = node->heir_node;
 
-	if (!place)
+	if (!heir_node)
 		return;
-	shfs_assert(place->id == node->pub.id);
-	place->gone = node->name->gone;
-	place->parent = node->name->parent->pub.id;
-	snprintf(place->name, sizeof(place->name), "%s", node->name->text);
+	shfs_assert(heir_node->id == node->pub.id);
+	heir_node->gone = node->name->gone;
+	heir_node->parent = node->name->parent->pub.id;
+	snprintf(heir_node->name, sizeof(heir_node->name), "%s", node->name->text);
 }
 
-/* Tree lock and places_lock held. Makes the place of a node. */
-static void place_make(struct shfs_tree *tree, struct node *node)
+/* Tree lock and heir_lock held. Enters a node into the heir. */
+static void heir_node_make(struct shfs_tree *tree, struct node *node)
 {
-	struct shfs_place *place =
-		tree->heir && !node->place ? shfs_heir_place(tree->heir) : NULL;
+	struct shfs_heir_node *heir_node =
+		tree->heir && !node->heir_node ? shfs_heir_node_new(tree->heir) : NULL;
 
-	if (!place)
+	if (!heir_node)
 		return;
-	place->id = node->pub.id;
-	place->dev = node->pub.dev;
-	place->ino = node->pub.ino;
-	place->type = node->pub.type;
-	place->generation = node->pub.generation;
-	place->hidden = node->pub.hidden;
-	node->place = place;
-	node_place_update(node);
-	atomic_store(&place->is_used, true);
+	heir_node->id = node->pub.id;
+	heir_node->dev = node->pub.dev;
+	heir_node->ino = node->pub.ino;
+	heir_node->type = node->pub.type;
+	heir_node->generation = node->pub.generation;
+	heir_node->hidden = node->pub.hidden;
+	node->heir_node = heir_node;
+	node_update_heir(node);
+	atomic_store(&heir_node->is_used, true);
 }
 
-static void place_want(struct shfs_tree *tree, struct node *node)
+static void heir_node_want(struct shfs_tree *tree, struct node *node)
 {
 	if (node == &tree->root || !tree->heir)
 		return;
 	shfs_tree_lock_read(tree);
-	pthread_mutex_lock(&tree->places_lock);
+	pthread_mutex_lock(&tree->heir_lock);
 	node->n_open++;
-	place_make(tree, node);
-	pthread_mutex_unlock(&tree->places_lock);
+	heir_node_make(tree, node);
+	pthread_mutex_unlock(&tree->heir_lock);
 	shfs_tree_unlock(tree);
 }
 
-static void place_leave(struct shfs_tree *tree, struct node *node)
+static void heir_node_leave(struct shfs_tree *tree, struct node *node)
 {
-	struct shfs_place *place = NULL;
+	struct shfs_heir_node *heir_node = NULL;
 
 	if (node == &tree->root || !tree->heir)
 		return;
 	shfs_tree_lock_read(tree);
-	pthread_mutex_lock(&tree->places_lock);
+	pthread_mutex_lock(&tree->heir_lock);
 	shfs_assert(node->n_open);
 	if (!--node->n_open && !S_ISDIR(node->pub.type))
-		place = TAKE_PTR(node->place);
-	pthread_mutex_unlock(&tree->places_lock);
+		heir_node = TAKE_PTR(node->heir_node);
+	pthread_mutex_unlock(&tree->heir_lock);
 	shfs_tree_unlock(tree);
-	if (place)
-		shfs_heir_place_done(tree->heir, place);
+	if (heir_node)
+		shfs_heir_node_done(tree->heir, heir_node);
 }
 
 void shfs_node_opened(struct shfs_tree *tree, struct shfs_node *node)
 {
 	shfs_node_ref(tree, node);
-	place_want(tree, node_private(node));
+	heir_node_want(tree, node_private(node));
 }
 
 void shfs_node_closed(struct shfs_tree *tree, struct shfs_node *node)
 {
-	place_leave(tree, node_private(node));
+	heir_node_leave(tree, node_private(node));
 	shfs_node_unref(tree, node);
 }
 
-/* Drops the place of a node whose id another file has now: an id must have one place. */
-static void place_drop(struct shfs_tree *tree, struct node *node)
+/* Takes a node out of the heir whose id another file has now: an id must be there once.
+ */
+static void heir_node_drop(struct shfs_tree *tree, struct node *node)
 {
-	struct shfs_place *place;
+	struct shfs_heir_node *heir_node;
 
 	shfs_tree_lock_read(tree);
-	pthread_mutex_lock(&tree->places_lock);
-	place = TAKE_PTR(node->place);
-	pthread_mutex_unlock(&tree->places_lock);
+	pthread_mutex_lock(&tree->heir_lock);
+	heir_node = TAKE_PTR(node->heir_node);
+	pthread_mutex_unlock(&tree->heir_lock);
 	shfs_tree_unlock(tree);
-	if (place)
-		shfs_heir_place_done(tree->heir, place);
+	if (heir_node)
+		shfs_heir_node_done(tree->heir, heir_node);
 }
 
 void shfs_node_moving(struct shfs_tree *tree, struct shfs_node *node,
                       const struct shfs_node *new_parent, const char *new_name)
 {
 	if (node && tree->heir)
-		shfs_heir_move(tree->heir, node_private(node)->place, new_parent->id,
+		shfs_heir_move(tree->heir, node_private(node)->heir_node, new_parent->id,
 		               new_name);
 }
 
@@ -266,8 +267,8 @@ static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 	struct shfs_name *name, *next;
 
 	node_fd_drop(tree, node);
-	if (node->place && tree->heir)
-		shfs_heir_place_done(tree->heir, node->place);
+	if (node->heir_node && tree->heir)
+		shfs_heir_node_done(tree->heir, node->heir_node);
 	if (node->pub.watch)
 		tree->drop(node->pub.watch);
 	LL_FOREACH_SAFE (node->first.next, name, next)
@@ -434,7 +435,7 @@ static int add_to_table(struct shfs_tree *tree, struct node *made, struct node *
 	}
 	pthread_mutex_unlock(&shard->lock);
 	if (old && *out == made) {
-		place_drop(tree, old);
+		heir_node_drop(tree, old);
 		keep_replaced(tree, old);
 	}
 	return r;
@@ -479,7 +480,7 @@ static int table_enter(struct shfs_tree *tree, struct shfs_node *parent, const c
 	r = add_to_table(tree, made, out);
 	*is_new = !r && *out == made;
 	if (*is_new && S_ISDIR(made->pub.type))
-		place_want(tree, made);
+		heir_node_want(tree, made);
 	if (!*is_new) {
 		node_destroy(tree, made);
 		shfs_node_unref(tree, parent);
@@ -592,8 +593,8 @@ int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
 
 /* --- the tree --- */
 
-int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
-                  void (*drop)(struct shfs_watch *watch), struct shfs_tree **out)
+int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds, void (*drop)(void *watch),
+                  struct shfs_tree **out)
 {
 	struct shfs_tree *tree = calloc(1, sizeof(*tree));
 	struct statx stx;
@@ -622,7 +623,7 @@ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 	pthread_mutex_init(&tree->fds_lock, NULL);
 	pthread_mutex_init(&tree->replaced_lock, NULL);
 	pthread_mutex_init(&tree->seekers_lock, NULL);
-	pthread_mutex_init(&tree->places_lock, NULL);
+	pthread_mutex_init(&tree->heir_lock, NULL);
 	for (size_t i = 0; i < N_SHARDS; i++)
 		pthread_mutex_init(&tree->shards[i].lock, NULL);
 	*out = tree;
@@ -634,26 +635,26 @@ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 /* Number of lookups of an inherited node: the real one is not known, so it is kept. */
 #define LOOKUPS_INHERITED (1ull << 40)
 
-static struct node *node_of_place(struct shfs_tree *tree, struct node *parent,
-                                  struct shfs_place *place)
+static struct node *node_of_heir(struct shfs_tree *tree, struct node *parent,
+                                 struct shfs_heir_node *heir_node)
 {
-	struct shard *shard = tree_shard(tree, place->id);
+	struct shard *shard = tree_shard(tree, heir_node->id);
 	struct statx stx = {
-		.stx_ino = place->ino,
-		.stx_dev_major = major(place->dev),
-		.stx_dev_minor = minor(place->dev),
-		.stx_mode = (uint16_t)place->type,
+		.stx_ino = heir_node->ino,
+		.stx_dev_major = major(heir_node->dev),
+		.stx_dev_minor = minor(heir_node->dev),
+		.stx_mode = (uint16_t)heir_node->type,
 	};
-	struct node *node = node_new(tree, parent, place->name, &stx);
+	struct node *node = node_new(tree, parent, heir_node->name, &stx);
 
 	if (!node)
 		return NULL;
-	node->pub.id = place->id;
-	node->pub.generation = place->generation;
-	node->pub.hidden = place->hidden;
-	node->first.gone = place->gone;
+	node->pub.id = heir_node->id;
+	node->pub.generation = heir_node->generation;
+	node->pub.hidden = heir_node->hidden;
+	node->first.gone = heir_node->gone;
 	node->lookups = LOOKUPS_INHERITED;
-	node->place = place;
+	node->heir_node = heir_node;
 	pthread_mutex_lock(&shard->lock);
 	HASH_ADD(hh, shard->nodes, pub.id, sizeof(node->pub.id), node);
 	pthread_mutex_unlock(&shard->lock);
@@ -662,20 +663,20 @@ static struct node *node_of_place(struct shfs_tree *tree, struct node *parent,
 
 struct inheritance {
 	struct shfs_tree *tree;
-	struct shfs_place **by_id;
+	struct shfs_heir_node **by_id;
 	size_t n;
 };
 
 static int by_id(const void *a, const void *b)
 {
-	const struct shfs_place *const *one = a, *const *two = b;
+	const struct shfs_heir_node *const *one = a, *const *two = b;
 
 	return (*one)->id < (*two)->id ? -1 : (*one)->id > (*two)->id;
 }
 
-static struct shfs_place *place_find(const struct inheritance *in, uint64_t id)
+static struct shfs_heir_node *heir_node_find(const struct inheritance *in, uint64_t id)
 {
-	struct shfs_place key = { .id = id }, *wanted = &key, **found;
+	struct shfs_heir_node key = { .id = id }, *wanted = &key, **found;
 
 	found = bsearch(&wanted, in->by_id, in->n, sizeof(wanted), by_id);
 	return found ? *found : NULL;
@@ -683,13 +684,14 @@ static struct shfs_place *place_find(const struct inheritance *in, uint64_t id)
 
 /* Makes the node of a place, and first those above it; in a loop, as trees may be deep.
  * NULL: one of them is missing. */
-static struct node *inherit_one(const struct inheritance *in, struct shfs_place *place)
+static struct node *inherit_one(const struct inheritance *in,
+                                struct shfs_heir_node *heir_node)
 {
 	struct shfs_tree *tree = in->tree;
 
 	for (;;) {
-		struct shfs_place *top = place;
-		struct shfs_node *node = shfs_node_find(tree, place->id), *parent;
+		struct shfs_heir_node *top = heir_node;
+		struct shfs_node *node = shfs_node_find(tree, heir_node->id), *parent;
 
 		if (node)
 			return node_private(node);
@@ -697,59 +699,60 @@ static struct node *inherit_one(const struct inheritance *in, struct shfs_place 
 			parent = shfs_node_find(tree, top->parent);
 			if (parent)
 				break;
-			top = place_find(in, top->parent);
+			top = heir_node_find(in, top->parent);
 			if (!top || depth > in->n)
 				return NULL;
 		}
-		if (!node_of_place(tree, node_private(parent), top))
+		if (!node_of_heir(tree, node_private(parent), top))
 			return NULL;
 	}
 }
 
-static bool is_moved(const struct shfs_place *place, void *arg)
+static bool is_moved(const struct shfs_heir_node *heir_node, void *arg)
 {
 	const struct inheritance *in = arg;
-	struct shfs_place *above = place_find(in, place->parent);
-	struct node *parent = place->parent == SHFS_NODE_ROOT ? &in->tree->root
-	                      : above                         ? inherit_one(in, above)
-	                                                      : NULL;
+	struct shfs_heir_node *above = heir_node_find(in, heir_node->parent);
+	struct node *parent = heir_node->parent == SHFS_NODE_ROOT ? &in->tree->root
+	                      : above                             ? inherit_one(in, above)
+	                                                          : NULL;
 	struct statx stx;
 	int fd = parent ? shfs_node_fd(in->tree, &parent->pub) : -1, r;
 
 	if (fd < 0)
 		return false;
-	r = shfs_node_statx(fd, place->name, &stx);
+	r = shfs_node_statx(fd, heir_node->name, &stx);
 	shfs_node_fd_done(in->tree, &parent->pub);
-	return !r && stx.stx_ino == place->ino && shfs_statx_dev(&stx) == place->dev;
+	return !r && stx.stx_ino == heir_node->ino &&
+	       shfs_statx_dev(&stx) == heir_node->dev;
 }
 
-static int list_places(struct inheritance *in, struct shfs_heir *heir)
+static int list_heir_nodes(struct inheritance *in, struct shfs_heir *heir)
 {
-	struct shfs_place *place = NULL;
+	struct shfs_heir_node *heir_node = NULL;
 	size_t n = 0;
 
-	while ((place = shfs_heir_next_place(heir, place)))
+	while ((heir_node = shfs_heir_next_node(heir, heir_node)))
 		n++;
-	in->by_id = calloc(n + 1, sizeof(struct shfs_place *));
+	in->by_id = calloc(n + 1, sizeof(struct shfs_heir_node *));
 	if (!in->by_id)
 		return -ENOMEM;
-	while (in->n < n && (place = shfs_heir_next_place(heir, place)))
-		in->by_id[in->n++] = place;
-	qsort(in->by_id, in->n, sizeof(struct shfs_place *), by_id);
+	while (in->n < n && (heir_node = shfs_heir_next_node(heir, heir_node)))
+		in->by_id[in->n++] = heir_node;
+	qsort(in->by_id, in->n, sizeof(struct shfs_heir_node *), by_id);
 	return 0;
 }
 
 int shfs_tree_inherit(struct shfs_tree *tree, struct shfs_heir *heir, bool is_taken)
 {
 	struct inheritance in = { .tree = tree };
-	int r = list_places(&in, heir);
+	int r = list_heir_nodes(&in, heir);
 
 	if (r)
 		return r;
 	shfs_heir_settle_moves(heir, is_moved, &in);
 	for (size_t i = 0; i < in.n; i++)
 		if (!inherit_one(&in, in.by_id[i]))
-			shfs_heir_place_done(heir, in.by_id[i]);
+			shfs_heir_node_done(heir, in.by_id[i]);
 	free(in.by_id);
 	tree->heir = heir;
 	tree->is_inherited = is_taken;
@@ -789,7 +792,7 @@ void shfs_tree_free(struct shfs_tree *tree)
 	if (tree->root.pub.watch)
 		tree->drop(tree->root.pub.watch);
 	pthread_mutex_destroy(&tree->seekers_lock);
-	pthread_mutex_destroy(&tree->places_lock);
+	pthread_mutex_destroy(&tree->heir_lock);
 	pthread_mutex_destroy(&tree->fds_lock);
 	pthread_mutex_destroy(&tree->replaced_lock);
 	pthread_rwlock_destroy(&tree->lock);

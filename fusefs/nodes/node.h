@@ -31,7 +31,6 @@
 
 struct shfs_name;
 struct shfs_tree;
-struct shfs_watch;
 
 struct shfs_node {
 	uint64_t id;
@@ -44,8 +43,8 @@ struct shfs_node {
 	atomic_bool lasting;   /* a change of it by others would be noticed */
 	atomic_bool moving;    /* of watch.c: may be stored to, unseen by the kernel */
 	atomic_int watched;    /* of beneath.c, for a directory */
-	_Atomic int64_t listed_ns;        /* of dir.c: ctime when it was last opened */
-	struct shfs_watch *_Atomic watch; /* of watch.h; NULL until it is needed */
+	_Atomic int64_t listed_ns; /* of dir.c: ctime when it was last opened */
+	void *_Atomic watch;       /* of watch.h; NULL until it is needed */
 };
 
 /*
@@ -53,13 +52,12 @@ struct shfs_node {
  * bounds the cache. drop frees the watch of a node that is freed.
  */
 _must_check_ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
-                               void (*drop)(struct shfs_watch *watch),
-                               struct shfs_tree **out);
+                               void (*drop)(void *watch), struct shfs_tree **out);
 /* Frees the tree, which no other thread may use any more. NULL is fine. */
 void shfs_tree_free(struct shfs_tree *tree);
 
 /* Keeps from now on in heir (borrowed) what a successor must know after our death.
- * is_taken: the places of a dead server become nodes. */
+ * is_taken: what the heir has of a dead server becomes nodes. */
 struct shfs_heir;
 _must_check_ int shfs_tree_inherit(struct shfs_tree *tree, struct shfs_heir *heir,
                                    bool is_taken);

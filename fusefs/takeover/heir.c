@@ -11,7 +11,7 @@
 #define INIT_MAX 4096
 
 struct move {
-	uint32_t place; /* its index */
+	uint32_t heir_node; /* its index */
 	uint64_t parent;
 	char name[NAME_MAX + 1];
 };
@@ -25,9 +25,9 @@ struct shared {
 		atomic_ullong unique;
 		uint64_t note;
 	} tries[N_TRIES];
-	atomic_int device;             /* the fd plus 1 */
-	atomic_uint n_places, n_opens; /* numbers that were ever used */
-	struct shfs_place places[N_PLACES];
+	atomic_int device;                 /* the fd plus 1 */
+	atomic_uint n_heir_nodes, n_opens; /* numbers that were ever used */
+	struct shfs_heir_node heir_nodes[N_PLACES];
 	struct shfs_open opens[SHFS_HEIR_OPENS];
 };
 
@@ -40,7 +40,7 @@ struct stack {
 struct shfs_heir {
 	struct shared *shared;
 	pthread_mutex_t lock;
-	struct stack places, opens;
+	struct stack heir_nodes, opens;
 	void **opened; /* for each open file */
 };
 
@@ -92,7 +92,7 @@ void shfs_heir_free(struct shfs_heir *heir)
 		return;
 	munmap(heir->shared, sizeof(*heir->shared));
 	pthread_mutex_destroy(&heir->lock);
-	free(heir->places.list);
+	free(heir->heir_nodes.list);
 	free(heir->opens.list);
 	free(heir->opened);
 	free(heir);
@@ -102,10 +102,10 @@ void shfs_heir_take(struct shfs_heir *heir)
 {
 	struct shared *s = heir->shared;
 
-	heir->places.n = heir->opens.n = 0;
-	for (uint32_t i = s->n_places; i--;)
-		if (!s->places[i].is_used)
-			push_index(&heir->places, i);
+	heir->heir_nodes.n = heir->opens.n = 0;
+	for (uint32_t i = s->n_heir_nodes; i--;)
+		if (!s->heir_nodes[i].is_used)
+			push_index(&heir->heir_nodes, i);
 	for (uint32_t i = s->n_opens; i--;)
 		if (s->opens[i].what == SHFS_OPENED_NONE)
 			push_index(&heir->opens, i);
@@ -135,47 +135,48 @@ const void *shfs_heir_init(const struct shfs_heir *heir, size_t *size)
 	return heir->shared->init;
 }
 
-/* --- places --- */
+/* --- nodes --- */
 
-struct shfs_place *shfs_heir_place(struct shfs_heir *heir)
+struct shfs_heir_node *shfs_heir_node_new(struct shfs_heir *heir)
 {
 	struct shared *s = heir->shared;
 	uint32_t index;
 
 	pthread_mutex_lock(&heir->lock);
-	index = pop_index(&heir->places, &s->n_places, N_PLACES);
+	index = pop_index(&heir->heir_nodes, &s->n_heir_nodes, N_PLACES);
 	pthread_mutex_unlock(&heir->lock);
-	return index < N_PLACES ? &s->places[index] : NULL;
+	return index < N_PLACES ? &s->heir_nodes[index] : NULL;
 }
 
-void shfs_heir_place_done(struct shfs_heir *heir, struct shfs_place *place)
+void shfs_heir_node_done(struct shfs_heir *heir, struct shfs_heir_node *heir_node)
 {
 	pthread_mutex_lock(&heir->lock);
-	atomic_store(&place->is_used, false);
-	push_index(&heir->places, (uint32_t)(place - heir->shared->places));
+	atomic_store(&heir_node->is_used, false);
+	push_index(&heir->heir_nodes, (uint32_t)(heir_node - heir->shared->heir_nodes));
 	pthread_mutex_unlock(&heir->lock);
 }
 
-struct shfs_place *shfs_heir_next_place(struct shfs_heir *heir, struct shfs_place *place)
+struct shfs_heir_node *shfs_heir_next_node(struct shfs_heir *heir,
+                                           struct shfs_heir_node *heir_node)
 {
 	struct shared *s = heir->shared;
 
-	for (place = place ? place + 1 : s->places; place < s->places + s->n_places;
-	     place++)
-		if (place->is_used)
-			return place;
+	for (heir_node = heir_node ? heir_node + 1 : s->heir_nodes;
+	     heir_node < s->heir_nodes + s->n_heir_nodes; heir_node++)
+		if (heir_node->is_used)
+			return heir_node;
 	return NULL;
 }
 
-void shfs_heir_move(struct shfs_heir *heir, struct shfs_place *place, uint64_t parent,
-                    const char *name)
+void shfs_heir_move(struct shfs_heir *heir, struct shfs_heir_node *heir_node,
+                    uint64_t parent, const char *name)
 {
 	struct shared *s = heir->shared;
 	struct move *m = &s->moves[s->n_moves];
 
-	if (!place)
+	if (!heir_node)
 		return;
-	m->place = (uint32_t)(place - s->places);
+	m->heir_node = (uint32_t)(heir_node - s->heir_nodes);
 	m->parent = parent;
 	strcpy(m->name, name);
 	atomic_fetch_add(&s->n_moves, 1);
@@ -187,21 +188,23 @@ void shfs_heir_moved(struct shfs_heir *heir)
 }
 
 void shfs_heir_settle_moves(struct shfs_heir *heir,
-                            bool (*is_there)(const struct shfs_place *place, void *arg),
+                            bool (*is_there)(const struct shfs_heir_node *heir_node,
+                                             void *arg),
                             void *arg)
 {
 	struct shared *s = heir->shared;
 
 	for (uint32_t i = 0; i < s->n_moves; i++) {
-		struct shfs_place *place = &s->places[s->moves[i].place], moved = *place;
+		struct shfs_heir_node *heir_node = &s->heir_nodes[s->moves[i].heir_node],
+				      moved = *heir_node;
 
 		moved.parent = s->moves[i].parent;
 		memcpy(moved.name, s->moves[i].name, sizeof(moved.name));
 		if (!is_there(&moved, arg))
 			continue;
-		place->parent = moved.parent;
-		memcpy(place->name, moved.name, sizeof(moved.name));
-		place->gone = false;
+		heir_node->parent = moved.parent;
+		memcpy(heir_node->name, moved.name, sizeof(moved.name));
+		heir_node->gone = false;
 	}
 	shfs_heir_moved(heir);
 }

@@ -19,7 +19,7 @@
 
 #define SHFS_HEIR_OPENS (1u << 20)
 
-struct shfs_place {
+struct shfs_heir_node {
 	atomic_bool is_used;
 	bool hidden;
 	bool gone; /* the file has no name any more; name is its last one */
@@ -62,22 +62,24 @@ int shfs_heir_device(const struct shfs_heir *heir);
 void shfs_heir_set_init(struct shfs_heir *heir, const void *request, size_t size);
 const void *shfs_heir_init(const struct shfs_heir *heir, size_t *size);
 
-/* --- places; NULL: there are too many --- */
+/* --- nodes; NULL: there are too many --- */
 
-struct shfs_place *shfs_heir_place(struct shfs_heir *heir);
-void shfs_heir_place_done(struct shfs_heir *heir, struct shfs_place *place);
+struct shfs_heir_node *shfs_heir_node_new(struct shfs_heir *heir);
+void shfs_heir_node_done(struct shfs_heir *heir, struct shfs_heir_node *heir_node);
 /* Returns the next used place. NULL as argument: the first; NULL as result: no more. */
-struct shfs_place *shfs_heir_next_place(struct shfs_heir *heir, struct shfs_place *place);
+struct shfs_heir_node *shfs_heir_next_node(struct shfs_heir *heir,
+                                           struct shfs_heir_node *heir_node);
 
 /* Notes before a rename the new name of each place that it moves (NULL: none).
  * shfs_heir_moved follows the rename. */
-void shfs_heir_move(struct shfs_heir *heir, struct shfs_place *place, uint64_t parent,
-                    const char *name);
+void shfs_heir_move(struct shfs_heir *heir, struct shfs_heir_node *heir_node,
+                    uint64_t parent, const char *name);
 void shfs_heir_moved(struct shfs_heir *heir);
 /* Gives a file that was being moved when the other server died its new name, if is_there
  * says that it has it. */
 void shfs_heir_settle_moves(struct shfs_heir *heir,
-                            bool (*is_there)(const struct shfs_place *place, void *arg),
+                            bool (*is_there)(const struct shfs_heir_node *heir_node,
+                                             void *arg),
                             void *arg);
 
 /* --- requests that must not be done twice --- */

@@ -655,11 +655,11 @@ static void begin_uring(struct shfs_transport *t)
  * changed unnoticed meanwhile. */
 static void doubt_all(struct shfs_transport *t)
 {
-	struct shfs_place *place = NULL;
+	struct shfs_heir_node *heir_node = NULL;
 
 	shfs_transport_expire_names(t);
-	while ((place = shfs_heir_next_place(t->fs->heir, place)))
-		shfs_transport_invalidate(t, place->id, false);
+	while ((heir_node = shfs_heir_next_node(t->fs->heir, heir_node)))
+		shfs_transport_invalidate(t, heir_node->id, false);
 }
 
 /* Asks the kernel to send requests again that were not answered. Called before any

@@ -20,7 +20,7 @@
 #define CLOSER_WAIT (SHFS_NSEC_PER_SEC / 200)
 
 /* A process in the journal, with the program that it ran when it was last recorded. */
-struct known {
+struct seen_process {
 	struct {
 		uint64_t start_ticks;
 		uint64_t pid;
@@ -53,7 +53,7 @@ struct shfs_callers {
 		lock; /* guards both tables; the longest unused entries come first */
 	struct thread *threads;
 	size_t max_threads; /* each holds up to two fds */
-	struct known *known;
+	struct seen_process *known;
 	unsigned n_looks; /* threads that look at closing processes */
 	pthread_cond_t looked;
 };
@@ -99,7 +99,7 @@ static void thread_unrefp(struct thread **t)
 
 void shfs_callers_free(struct shfs_callers *c)
 {
-	struct known *k, *next_known;
+	struct seen_process *k, *next_known;
 	struct thread *t, *next;
 
 	if (!c)
@@ -124,10 +124,10 @@ void shfs_callers_free(struct shfs_callers *c)
 
 /* --- processes in the journal; with the lock held --- */
 
-static struct known *find_caller(struct shfs_callers *c,
-                                 const struct shfs_proc_stat *stat)
+static struct seen_process *find_caller(struct shfs_callers *c,
+                                        const struct shfs_proc_stat *stat)
 {
-	struct known *k, key = { .key = { stat->start_ticks, stat->pid } };
+	struct seen_process *k, key = { .key = { stat->start_ticks, stat->pid } };
 
 	HASH_FIND(hh, c->known, &key.key, sizeof(key.key), k);
 	if (k && k->hh.next) {
@@ -139,11 +139,11 @@ static struct known *find_caller(struct shfs_callers *c,
 static void remember_caller(struct shfs_callers *c, const struct shfs_proc_stat *stat,
                             uint64_t seq, bool is_shell, bool hidden)
 {
-	struct known *k = find_caller(c, stat);
+	struct seen_process *k = find_caller(c, stat);
 
 	if (!k) {
 		if (HASH_COUNT(c->known) >= KNOWN_MAX) {
-			struct known *oldest = c->known;
+			struct seen_process *oldest = c->known;
 
 			HASH_DEL(c->known, oldest);
 			free(oldest);
@@ -169,7 +169,7 @@ static void remember_caller(struct shfs_callers *c, const struct shfs_proc_stat 
 static uint64_t find_caller_record(struct shfs_callers *c,
                                    const struct shfs_proc_stat *stat, bool *is_shell)
 {
-	struct known *k = find_caller(c, stat);
+	struct seen_process *k = find_caller(c, stat);
 
 	if (!k || !shfs_proc_same_program(&k->stat, stat))
 		return 0;
@@ -282,7 +282,7 @@ static bool is_caller_hidden(struct shfs_callers *c, const struct sight *s)
 {
 	const struct shfs_proc_stat parent = { .pid = s->stat.ppid,
 		                               .start_ticks = s->parent_start };
-	const struct known *before, *above;
+	const struct seen_process *before, *above;
 
 	if (s->text.hidden != SHFS_HIDDEN_UNSAID)
 		return s->text.hidden;

@@ -2,6 +2,8 @@
 /* Dirty handles: the open files that have changed a file since its last capture. */
 #include "fusefs/watch/internal.h"
 
+#include "recording/turns.h"
+
 #include <utlist.h>
 
 void shfs_dirty_mark(struct shfs_watch *watch, struct shfs_handle *handle)
@@ -87,7 +89,7 @@ bool shfs_dirty_is_silent(const struct shfs_watch *watch, const struct shfs_writ
 			const struct shfs_writer *w = &handle->writers[i];
 
 			if (w->process == now->process ||
-			    now->last.boot_ns - w->last.boot_ns < SHFS_BUILTIN_NS)
+			    now->last.boot_ns - w->last.boot_ns < SHFS_TURN_TYPED_NS)
 				return false;
 		}
 	return shfs_dirty_is_written(watch);

@@ -41,10 +41,6 @@ struct shfs_watch {
 	struct shfs_passing passing;
 };
 
-#define SHFS_BUILTIN_NS                                                                  \
-	(SHFS_NSEC_PER_SEC / 5) /* between two commands that are typed                   \
-	                         */
-
 /* Returns the process that writes now. A thread that wrote a moment ago counts as the
  * same process without a check. */
 struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
@@ -88,8 +84,8 @@ void shfs_dirty_unmark(struct shfs_watch *watch, struct shfs_handle *handle);
 
 /* Has a dirty handle written, not only emptied the file? */
 bool shfs_dirty_is_written(const struct shfs_watch *watch);
-/* Have dirty handles written, but none within SHFS_BUILTIN_NS, and none by the process of
- * `now`? */
+/* Have dirty handles written, but none within SHFS_TURN_TYPED_NS, and none by the process
+ * of `now`? */
 bool shfs_dirty_is_silent(const struct shfs_watch *watch, const struct shfs_writer *now);
 /* Was a descriptor of a dirty handle other than `but` closed? Was one of each? */
 bool shfs_dirty_is_some_flushed(const struct shfs_watch *watch,

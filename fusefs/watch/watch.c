@@ -88,8 +88,10 @@ static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
 	return watch;
 }
 
-void shfs_watch_free(struct shfs_watch *watch)
+void shfs_watch_free(void *arg)
 {
+	struct shfs_watch *watch = arg;
+
 	shfs_snapshot_unref(watch->current);
 	shfs_snapshot_unref(watch->before);
 	pthread_mutex_destroy(&watch->lock);

@@ -217,4 +217,4 @@ bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node);
 bool shfs_watch_may_be_mapped(struct shfs_fs *fs, const struct shfs_handle *but);
 
 /* Frees a watch; passed to shfs_tree_new. */
-void shfs_watch_free(struct shfs_watch *watch);
+void shfs_watch_free(void *watch);

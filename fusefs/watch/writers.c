@@ -3,12 +3,12 @@
 #include "fusefs/watch/internal.h"
 
 #include "fusefs/transport/transport.h"
+#include "recording/turns.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 #define CHECKED_NS SHFS_NSEC_PER_SEC
-#define LINE_NS    30000 /* shortest time between two pasted lines */
 #define PAGE       4096
 /* Longest time between two requests of one write(2), on a busy machine: if more requests
  * surely follow; if it only looks so, maybe by chance. */
@@ -21,7 +21,8 @@ static bool is_next_command_line(const struct shfs_handle *handle,
                                  const struct shfs_writer *next)
 {
 	return next->process == last->process && next->job.leads_group && handle->wrote &&
-	       handle->flushed && next->last.boot_ns - last->last.boot_ns > LINE_NS;
+	       handle->flushed &&
+	       next->last.boot_ns - last->last.boot_ns > SHFS_TURN_PASTED_NS;
 }
 
 bool shfs_handle_is_handed_on(const struct shfs_handle *handle,
@@ -35,7 +36,7 @@ bool shfs_handle_is_handed_on(const struct shfs_handle *handle,
 		return (handle->wrote && handle->flushed) ||
 		       handle->n_writers == SHFS_WRITERS_MAX;
 	return is_next_command_line(handle, last, next) && next->job.leads_session &&
-	       next->last.boot_ns - last->last.boot_ns > SHFS_BUILTIN_NS;
+	       next->last.boot_ns - last->last.boot_ns > SHFS_TURN_TYPED_NS;
 }
 
 struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,

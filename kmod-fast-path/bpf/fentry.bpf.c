@@ -48,31 +48,31 @@ static __always_inline u32 kind_flag(struct inode *inode)
 static __always_inline void send_named(u16 type, struct dentry *dentry)
 {
 	struct inode *inode = dentry->d_inode;
-	struct place place;
+	struct location location;
 	struct who who;
 
-	if (!inode || !watched() || !find_dentry_place(dentry, NULL, &place))
+	if (!inode || !watched() || !find_dentry_place(dentry, NULL, &location))
 		return;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	send_event(type, kind_flag(inode), &who, dentry, inode, &place, 0, false);
+	send_event(type, kind_flag(inode), &who, dentry, inode, &location, 0, false);
 }
 
 static __always_inline void send_renamed(struct dentry *from, struct dentry *to,
                                          u32 flags)
 {
-	struct place place, place2;
+	struct location location, place2;
 	struct inode *inode = from->d_inode;
 	bool below;
 
 	if (!inode || !watched())
 		return;
-	below = find_dentry_place(from, NULL, &place);
+	below = find_dentry_place(from, NULL, &location);
 	if (!find_dentry_place(to, NULL, &place2) && !below)
 		return;
 	if (to->d_inode && !(flags & SHFS_EVENT_EXCHANGED))
 		flags |= SHFS_EVENT_REPLACED;
 	send_event_of_two(SHFS_EVENT_RENAME, flags | kind_flag(inode), inode, from,
-	                  &place, to, &place2);
+	                  &location, to, &place2);
 }
 
 /* The kernel calls d_move once a rename has succeeded; both dentries still have their old
@@ -149,12 +149,13 @@ int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
 {
 	struct inode *inode = dentry->d_inode;
 	struct shfs_bpf_record *record;
-	struct place place;
+	struct location location;
 	struct who who;
 	long n;
 
 	if (!succeeded(ctx) || !inode || !watched() ||
-	    !find_dentry_place(dentry, NULL, &place) || !ensure_path_sent(dentry, &place))
+	    !find_dentry_place(dentry, NULL, &location) ||
+	    !ensure_path_sent(dentry, &location))
 		return 0;
 	record = bpf_ringbuf_reserve(
 		&ring, sizeof(*record) + SHFS_BPF_NAME_MAX + SHFS_EVENT_PATH_MAX, 0);
@@ -163,9 +164,9 @@ int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
 		return 0;
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	fill_record(record, SHFS_EVENT_MAKE, 0, &who, inode, &place, 0);
-	bpf_probe_read_kernel(record->text, bound_len(place.len, SHFS_BPF_NAME_MAX),
-	                      place.name);
+	fill_record(record, SHFS_EVENT_MAKE, 0, &who, inode, &location, 0);
+	bpf_probe_read_kernel(record->text, bound_len(location.len, SHFS_BPF_NAME_MAX),
+	                      location.name);
 	n = bpf_probe_read_kernel_str(record->text + SHFS_BPF_NAME_MAX,
 	                              SHFS_EVENT_PATH_MAX, target);
 	record->name2_at = SHFS_BPF_NAME_MAX;
@@ -179,15 +180,15 @@ int BPF_PROG(on_link, struct dentry *from, void *idmap, struct inode *dir,
              struct dentry *to)
 {
 	struct inode *inode = from->d_inode;
-	struct place place, place2;
+	struct location location, place2;
 
 	if (!succeeded(ctx) || !inode || !watched() ||
 	    !find_dentry_place(to, NULL, &place2))
 		return 0;
-	find_dentry_place(from, NULL, &place);
+	find_dentry_place(from, NULL, &location);
 	if (!from->d_hash.pprev) /* made by O_TMPFILE: it had no name */
-		place.key = place.len = 0;
-	send_event_of_two(SHFS_EVENT_LINK, 0, inode, from, &place, to, &place2);
+		location.key = location.len = 0;
+	send_event_of_two(SHFS_EVENT_LINK, 0, inode, from, &location, to, &place2);
 	return 0;
 }
 

@@ -4,12 +4,9 @@
  * files are below the root, and how records are written to the ring.
  *
  * Each task has a fast case with loads through typed pointers, which the verifier makes
- * safe without a call. Its loops are unrolled, as Linux 6.1 accepts no others. Rare
- * conditions (other mounts, deep directories) have a slow case, which calls
- * bpf_probe_read_kernel.
- *
- * A function that is not static is verified once, not for each call of it; it cannot be
- * given typed pointers.
+ * safe without a call; its loops are unrolled, as Linux 6.1 accepts no others. Rare cases
+ * (other mounts, deep directories) are slow: they call bpf_probe_read_kernel. A function
+ * that is not static is verified once, not at each call; it takes no typed pointers.
  */
 #ifndef SHFS_BPF_SHARED_H
 #define SHFS_BPF_SHARED_H
@@ -152,7 +149,7 @@ static __always_inline u64 key_end(u64 key)
 }
 
 /* Where a file is: its name, and the key of its directory. */
-struct place {
+struct location {
 	u64 key; /* 0: not below the root */
 	const unsigned char *name;
 	u32 len;
@@ -216,12 +213,12 @@ static __always_inline u64 mount_of(u64 vfsmount)
 }
 
 /* Finds the directory of a file where the fast case did not reach the root. */
-__noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
+__noinline int find_slow(u64 address, u64 vfsmount, struct location *location)
 {
 	struct walk walk = { .mount = mount_of(vfsmount) };
 	struct dentry *dentry = (void *)address, *parent;
 
-	if (!place)
+	if (!location)
 		return 0;
 	for (int i = 0; i < 2; i++) { /* a file may be mounted upon a file */
 		struct mount *mount = (void *)walk.mount, *under;
@@ -235,17 +232,17 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 		walk.mount = (u64)under;
 	}
 	parent = BPF_CORE_READ(dentry, d_parent);
-	place->dentry = (u64)parent;
-	place->mount = walk.mount;
-	place->name = BPF_CORE_READ(dentry, d_name.name);
-	place->len = BPF_CORE_READ(dentry, d_name.len);
-	place->slow = true;
+	location->dentry = (u64)parent;
+	location->mount = walk.mount;
+	location->name = BPF_CORE_READ(dentry, d_name.name);
+	location->len = BPF_CORE_READ(dentry, d_name.len);
+	location->slow = true;
 	if (parent == dentry)
 		return 0;
 	walk.dentry = (u64)parent;
 	bpf_loop(SHFS_BPF_DEPTH_MAX, walk_one, &walk, 0);
 	if (walk.below)
-		place->key =
+		location->key =
 			key_end(mix_key(walk.key, BPF_CORE_READ(parent, d_inode, i_ino)));
 	return 0;
 }
@@ -272,7 +269,7 @@ static __noinline u64 dir_key(struct dentry *first, u64 root)
  * or NULL.
  */
 static __always_inline bool find_dentry_place(struct dentry *dentry, struct file *file,
-                                              struct place *place)
+                                              struct location *location)
 {
 	struct dentry *first = dentry->d_parent, *dir = first, *parent;
 	u64 root = state.root;
@@ -286,21 +283,21 @@ static __always_inline bool find_dentry_place(struct dentry *dentry, struct file
 		if (parent == dir) {
 			if (state.other_mounts)
 				break;
-			place->key = 0;
+			location->key = 0;
 			return false;
 		}
 		dir = parent;
 	}
-	place->key = 0;
+	location->key = 0;
 	find_slow(pointer_value(dentry), file ? (u64)BPF_CORE_READ(file, f_path.mnt) : 0,
-	          place);
-	return place->key;
+	          location);
+	return location->key;
 below:
-	place->slow = false;
-	place->key = dir_key(first, root);
-	place->name = dentry->d_name.name;
-	place->len = dentry->d_name.len;
-	return place->key;
+	location->slow = false;
+	location->key = dir_key(first, root);
+	location->name = dentry->d_name.name;
+	location->len = dentry->d_name.len;
+	return location->key;
 }
 
 /* --- records --- */
@@ -499,19 +496,20 @@ static __noinline long send_path_fast(struct dentry *first, u64 key)
 
 /* Makes sure that the path of this directory was sent. */
 static __always_inline bool ensure_path_sent(struct dentry *dentry,
-                                             const struct place *place)
+                                             const struct location *location)
 {
-	u64 key = place->key;
+	u64 key = location->key;
 	long r = -1;
 	u8 one = 1;
 
 	if (bpf_map_lookup_elem(&told, &key))
 		return true;
-	if (!place->slow)
+	if (!location->slow)
 		r = send_path_fast(dentry->d_parent, key);
 	if (r < 0)
-		r = place->slow ? send_path_slow(place->dentry, place->mount, key)
-		                : send_path_slow(pointer_value(dentry->d_parent), 0, key);
+		r = location->slow
+		            ? send_path_slow(location->dentry, location->mount, key)
+		            : send_path_slow(pointer_value(dentry->d_parent), 0, key);
 	if (r) {
 		count_lost();
 		return false;
@@ -522,42 +520,43 @@ static __always_inline bool ensure_path_sent(struct dentry *dentry,
 
 static __always_inline void fill_record(struct shfs_bpf_record *record, u16 type,
                                         u32 flags, const struct who *who,
-                                        struct inode *inode, const struct place *place,
-                                        u64 id)
+                                        struct inode *inode,
+                                        const struct location *location, u64 id)
 {
 	begin_record(record, type, flags, who);
 	add_inode(record, inode);
 	record->id = id;
-	record->directory = place->key;
-	record->name_len = place->len;
+	record->directory = location->key;
+	record->name_len = location->len;
 }
 
 /* Sends an event of a file with one name. */
 static __always_inline void send_event(u16 type, u32 flags, const struct who *who,
                                        struct dentry *dentry, struct inode *inode,
-                                       const struct place *place, u64 id, bool urgent)
+                                       const struct location *location, u64 id,
+                                       bool urgent)
 {
 	struct shfs_bpf_record *record;
-	u32 len = place->len;
+	u32 len = location->len;
 
-	if (!ensure_path_sent(dentry, place))
+	if (!ensure_path_sent(dentry, location))
 		return;
 	if (len < SHFS_BPF_NAME_SHORT) {
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_SHORT,
 		                             0);
 		if (!record)
 			goto full;
-		fill_record(record, type, flags, who, inode, place, id);
+		fill_record(record, type, flags, who, inode, location, id);
 		bpf_probe_read_kernel(record->text, bound_len(len, SHFS_BPF_NAME_SHORT),
-		                      place->name);
+		                      location->name);
 	} else {
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX,
 		                             0);
 		if (!record)
 			goto full;
-		fill_record(record, type, flags, who, inode, place, id);
+		fill_record(record, type, flags, who, inode, location, id);
 		bpf_probe_read_kernel(record->text, bound_len(len, SHFS_BPF_NAME_MAX),
-		                      place->name);
+		                      location->name);
 	}
 	if (type == SHFS_EVENT_WRITE)
 		add_session(record, (void *)bpf_get_current_task_btf());
@@ -570,14 +569,14 @@ full:
 /* Sends an event with two names: either of them may be outside of the root (key 0). */
 static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode *inode,
                                               struct dentry *from,
-                                              const struct place *place,
+                                              const struct location *location,
                                               struct dentry *to,
-                                              const struct place *place2)
+                                              const struct location *place2)
 {
 	struct shfs_bpf_record *record;
 	struct who who;
 
-	if ((place->key && !ensure_path_sent(from, place)) ||
+	if ((location->key && !ensure_path_sent(from, location)) ||
 	    (place2->key && !ensure_path_sent(to, place2)))
 		return;
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + 2 * SHFS_BPF_NAME_MAX, 0);
@@ -586,14 +585,14 @@ static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode 
 		return;
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	fill_record(record, type, flags, &who, inode, place, 0);
+	fill_record(record, type, flags, &who, inode, location, 0);
 	record->directory2 = place2->key;
 	record->name_len = 0;
-	if (place->key) {
-		record->name_len = place->len;
+	if (location->key) {
+		record->name_len = location->len;
 		bpf_probe_read_kernel(record->text,
-		                      bound_len(place->len, SHFS_BPF_NAME_MAX),
-		                      place->name);
+		                      bound_len(location->len, SHFS_BPF_NAME_MAX),
+		                      location->name);
 	}
 	if (place2->key) {
 		record->name2_len = place2->len;
@@ -693,7 +692,7 @@ static __always_inline void note_written(struct file *file, u32 flags)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct written *known, first = {};
-	struct place place;
+	struct location location;
 	u64 address = (u64)file;
 	/* also counted: writes of others (programs with other rights) to a file that the
 	 * user opened */
@@ -719,7 +718,7 @@ static __always_inline void note_written(struct file *file, u32 flags)
 	} else if (!mine) {
 		return;
 	}
-	if (!find_dentry_place(file->f_path.dentry, file, &place) || is_backing(file))
+	if (!find_dentry_place(file->f_path.dentry, file, &location) || is_backing(file))
 		return;
 	if (!known) {
 		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
@@ -733,13 +732,13 @@ static __always_inline void note_written(struct file *file, u32 flags)
 		}
 	}
 	send_event(SHFS_EVENT_WRITE, first.flags | open_flags(file), &first.who,
-	           file->f_path.dentry, file->f_inode, &place, first.id, false);
+	           file->f_path.dentry, file->f_inode, &location, first.id, false);
 }
 
 /* Finds the name of a file made by O_TMPFILE: linkat(2) may have given it one since, and
  * its open file does not know that. */
 static __always_inline bool find_linked(struct dentry *dentry, struct inode *inode,
-                                        struct file *file, struct place *place)
+                                        struct file *file, struct location *location)
 {
 	const unsigned char *name = dentry->d_name.name;
 	struct dentry *linked;
@@ -757,7 +756,7 @@ static __always_inline bool find_linked(struct dentry *dentry, struct inode *ino
 		         bpf_core_field_offset(struct dentry___since_7, d_alias);
 	if (!BPF_CORE_READ(linked, d_hash.pprev))
 		return false;
-	find_slow((u64)linked, (u64)BPF_CORE_READ(file, f_path.mnt), place);
+	find_slow((u64)linked, (u64)BPF_CORE_READ(file, f_path.mnt), location);
 	return true;
 }
 
@@ -772,7 +771,7 @@ static __always_inline void send_close(struct file *file, u32 mode, struct inode
 	struct written *known = NULL;
 	u64 address = (u64)file, id = 0;
 	struct dentry *dentry;
-	struct place place;
+	struct location location;
 	struct who who;
 
 	if (mode & FMODE_WRITE)
@@ -782,13 +781,13 @@ static __always_inline void send_close(struct file *file, u32 mode, struct inode
 	if (!known && !watched())
 		return;
 	dentry = file->f_path.dentry;
-	if (!find_dentry_place(dentry, file, &place) || is_backing(file)) {
+	if (!find_dentry_place(dentry, file, &location) || is_backing(file)) {
 		if (known)
 			bpf_map_delete_elem(&files, &address);
 		return;
 	}
 	if (!dentry->d_hash.pprev && inode->i_nlink && known)
-		find_linked(dentry, inode, file, &place);
+		find_linked(dentry, inode, file, &location);
 	if (known) {
 		who = known->who;
 		id = known->id;
@@ -800,7 +799,7 @@ static __always_inline void send_close(struct file *file, u32 mode, struct inode
 		who_is((void *)bpf_get_current_task_btf(), &who);
 	}
 	send_event(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode,
-	           &place, id, id);
+	           &location, id, id);
 }
 
 /* --- processes --- */

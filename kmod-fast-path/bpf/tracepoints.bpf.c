@@ -467,13 +467,13 @@ __noinline int file_changed(u64 address, u32 type)
 {
 	struct file *file = cast(address);
 	struct dentry *dentry = file->f_path.dentry;
-	struct place place;
+	struct location location;
 	struct who who;
 
-	if (!find_dentry_place(dentry, file, &place))
+	if (!find_dentry_place(dentry, file, &location))
 		return 0;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	send_event(type, 0, &who, dentry, file->f_inode, &place, 0, false);
+	send_event(type, 0, &who, dentry, file->f_inode, &location, 0, false);
 	return 0;
 }
 
@@ -507,7 +507,7 @@ static __always_inline void mapped_file(struct pt_regs *regs)
 {
 	u32 type = argument(regs, 3) & MAP_TYPE;
 	u64 address = file_of_fd(argument(regs, 4));
-	struct place place;
+	struct location location;
 	struct file *file;
 	u8 one = 1;
 
@@ -517,7 +517,7 @@ static __always_inline void mapped_file(struct pt_regs *regs)
 	if (!is_regular(file))
 		return;
 	if (!(file->f_mode & FMODE_WRITE)) {
-		if (find_dentry_place(file->f_path.dentry, file, &place))
+		if (find_dentry_place(file->f_path.dentry, file, &location))
 			bpf_map_update_elem(&mapped_to_read, &address, &one, BPF_ANY);
 	} else if (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) {
 		written_at(address, SHFS_EVENT_MAPPED);

@@ -535,7 +535,7 @@ static bool has_other_mounts(const struct shfs_driver *d)
 	return false;
 }
 
-static int open_order(struct shfs_driver *d, const struct shfs_watch_order *order,
+static int open_order(struct shfs_driver *d, const struct shfs_subscription_order *order,
                       struct shfs_buf *why)
 {
 	struct stat st;
@@ -594,7 +594,7 @@ static int attach_programs(struct shfs_driver *d, const char *what, struct shfs_
 	return r;
 }
 
-static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *order,
+static int open_loaded(struct shfs_driver *d, const struct shfs_subscription_order *order,
                        open_programs_fn *open_programs, const char *what,
                        struct shfs_buf *why)
 {
@@ -632,7 +632,7 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 	return r < 0 ? r : attach_programs(d, what, why);
 }
 
-static int open_bpf_driver(const struct shfs_watch_order *order,
+static int open_bpf_driver(const struct shfs_subscription_order *order,
                            open_programs_fn *open_programs, const char *what,
                            struct shfs_driver **out, struct shfs_buf *why)
 {
@@ -656,13 +656,13 @@ static int open_bpf_driver(const struct shfs_watch_order *order,
 #define ON_FUNCTIONS   "on its functions (fentry)"
 #define ON_TRACEPOINTS "on its tracepoints"
 
-static int fentry_open(const struct shfs_watch_order *order, struct shfs_driver **out,
-                       struct shfs_buf *why)
+static int fentry_open(const struct shfs_subscription_order *order,
+                       struct shfs_driver **out, struct shfs_buf *why)
 {
 	return open_bpf_driver(order, open_fentry, ON_FUNCTIONS, out, why);
 }
 
-static int tracepoints_open(const struct shfs_watch_order *order,
+static int tracepoints_open(const struct shfs_subscription_order *order,
                             struct shfs_driver **out, struct shfs_buf *why)
 {
 	int r = open_bpf_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);

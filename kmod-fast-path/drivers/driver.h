@@ -24,7 +24,7 @@
 
 struct shfs_driver;
 
-struct shfs_watch_order {
+struct shfs_subscription_order {
 	int root_fd; /* of the directory, O_RDONLY; borrowed until close */
 	uid_t uid;   /* the user whose events are reported; 0: all users */
 	pid_t pid;   /* the watcher; process ids are those of its pid namespace; 0: of
@@ -43,7 +43,7 @@ struct shfs_driver_ops {
 
 	/* -errno: it does not work here, and why has a line for the user, without a full
 	 * stop. */
-	int (*open)(const struct shfs_watch_order *order, struct shfs_driver **out,
+	int (*open)(const struct shfs_subscription_order *order, struct shfs_driver **out,
 	            struct shfs_buf *why);
 
 	/* Becomes readable when there are events to drain. A few events make nothing

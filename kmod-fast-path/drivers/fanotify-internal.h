@@ -20,7 +20,7 @@
 
 /* A mount: the first is that of the root, the others are below it. These are not held
  * open, so that they can be unmounted. */
-struct fan_place {
+struct fan_mount {
 	uint64_t mount_id; /* 0: the mount is gone */
 	char *path;        /* by which this process reaches it; NULL: the root */
 	dev_t dev;
@@ -29,7 +29,7 @@ struct fan_place {
 };
 
 struct fan_key {
-	uint32_t place, bytes, type;
+	uint32_t mount, bytes, type;
 	unsigned char handle[FAN_HANDLE_MAX];
 };
 
@@ -99,8 +99,8 @@ struct shfs_driver {
 	int root_fd, closes_fd, names_fd, mounts_fd, poll_fd;
 	int self_fds;          /* /proc/self/fd */
 	char *root, *old_root; /* present and previous path of the root */
-	struct fan_place *places;
-	size_t n_places;
+	struct fan_mount *mounts;
+	size_t n_mounts;
 	bool ignores; /* the kernel supports ignore marks on directories */
 	uint64_t not_ignored[FAN_ELSEWHERE_SLOTS]; /* hashes of directories */
 	bool armed;                                /* closes and names wake the poller */
@@ -147,18 +147,18 @@ char *fan_path_of(struct shfs_driver *d, int fd);
 
 void fan_file_of_stat(struct shfs_event_file *file, const struct stat *st);
 
-/* --- fanotify-places.c --- */
+/* --- fanotify-mounts.c --- */
 
 /* Finds the mounts below the root and marks them. -errno, with why: the mount of the root
  * cannot be marked. */
-int fan_places_open(struct shfs_driver *d, const struct shfs_watch_order *order,
+int fan_mounts_open(struct shfs_driver *d, const struct shfs_subscription_order *order,
                     struct shfs_buf *why);
 /* Reads the mounts again if they have changed since. */
-void fan_places_refresh(struct shfs_driver *d);
-void fan_places_free(struct shfs_driver *d);
-bool fan_places_has_mount(const struct shfs_driver *d, uint64_t mount_id);
+void fan_mounts_refresh(struct shfs_driver *d);
+void fan_mounts_free(struct shfs_driver *d);
+bool fan_mounts_has_mount(const struct shfs_driver *d, uint64_t mount_id);
 /* Opens a file or directory of the mount, any one; -errno. */
-int fan_place_open(const struct shfs_driver *d, uint32_t place);
+int fan_mount_open(const struct shfs_driver *d, uint32_t mount);
 
 int fan_closes_mark(struct shfs_driver *d, int dir_fd);
 
@@ -182,7 +182,7 @@ void fan_programs_free(struct shfs_driver *d);
 
 /* --- fanotify-objects.c --- */
 
-struct fan_object *fan_object(struct shfs_driver *d, uint32_t place, uint32_t type,
+struct fan_object *fan_object(struct shfs_driver *d, uint32_t mount, uint32_t type,
                               const void *handle, uint32_t bytes);
 /* The object of an open file on this device. NULL: the file has no handle. */
 struct fan_object *fan_object_of_fd(struct shfs_driver *d, int fd, dev_t dev);
@@ -234,5 +234,5 @@ struct fan_closer {
 };
 /* Returns the index of the name before which a close of this file is to be reported, and
  * sets *closer->path to the path at the close. */
-size_t fan_names_place(struct shfs_driver *d, const struct fan_object *object,
-                       struct fan_closer *closer);
+size_t fan_names_put(struct shfs_driver *d, const struct fan_object *object,
+                     struct fan_closer *closer);

@@ -253,17 +253,17 @@ static struct fan_object *object_in(struct shfs_driver *d,
                                     const char **name)
 {
 	const struct file_handle *handle = (const void *)info->handle;
-	uint32_t place = 0;
+	uint32_t mount = 0;
 
-	for (uint32_t i = 0; i < d->n_places; i++)
-		if (d->places[i].mount_id &&
-		    !memcmp(&d->places[i].fsid, &info->fsid, sizeof(info->fsid))) {
-			place = i;
+	for (uint32_t i = 0; i < d->n_mounts; i++)
+		if (d->mounts[i].mount_id &&
+		    !memcmp(&d->mounts[i].fsid, &info->fsid, sizeof(info->fsid))) {
+			mount = i;
 			break;
 		}
 	if (name)
 		*name = (const char *)handle->f_handle + handle->handle_bytes;
-	return fan_object(d, place, (uint32_t)handle->handle_type, handle->f_handle,
+	return fan_object(d, mount, (uint32_t)handle->handle_type, handle->f_handle,
 	                  handle->handle_bytes);
 }
 

@@ -22,10 +22,10 @@ struct handle {
 	unsigned char bytes[FAN_HANDLE_MAX];
 };
 
-struct fan_object *fan_object(struct shfs_driver *d, uint32_t place, uint32_t type,
+struct fan_object *fan_object(struct shfs_driver *d, uint32_t mount, uint32_t type,
                               const void *handle, uint32_t bytes)
 {
-	struct fan_key key = { .place = place, .bytes = bytes, .type = type };
+	struct fan_key key = { .mount = mount, .bytes = bytes, .type = type };
 	size_t len = offsetof(struct fan_key, handle) + bytes;
 	struct fan_object *object;
 
@@ -45,10 +45,10 @@ struct fan_object *fan_object(struct shfs_driver *d, uint32_t place, uint32_t ty
 	return object;
 }
 
-static uint32_t place_of_dev(const struct shfs_driver *d, dev_t dev)
+static uint32_t mount_of_dev(const struct shfs_driver *d, dev_t dev)
 {
-	for (uint32_t i = 0; i < d->n_places; i++)
-		if (d->places[i].mount_id && d->places[i].dev == dev)
+	for (uint32_t i = 0; i < d->n_mounts; i++)
+		if (d->mounts[i].mount_id && d->mounts[i].dev == dev)
 			return i;
 	return 0;
 }
@@ -60,7 +60,7 @@ struct fan_object *fan_object_of_fd(struct shfs_driver *d, int fd, dev_t dev)
 
 	if (name_to_handle_at(fd, "", &handle.h, &mount_id, AT_EMPTY_PATH))
 		return NULL;
-	return fan_object(d, place_of_dev(d, dev), (uint32_t)handle.h.handle_type,
+	return fan_object(d, mount_of_dev(d, dev), (uint32_t)handle.h.handle_type,
 	                  handle.h.f_handle, handle.h.handle_bytes);
 }
 
@@ -68,7 +68,7 @@ int fan_object_open(struct shfs_driver *d, const struct fan_object *object)
 {
 	struct handle handle = { .h.handle_bytes = object->key.bytes,
 		                 .h.handle_type = (int)object->key.type };
-	_cleanup_close_ int mount_fd = fan_place_open(d, object->key.place);
+	_cleanup_close_ int mount_fd = fan_mount_open(d, object->key.mount);
 	int fd;
 
 	if (mount_fd < 0)

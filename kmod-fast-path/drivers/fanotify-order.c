@@ -84,8 +84,8 @@ static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
 	return true;
 }
 
-size_t fan_names_place(struct shfs_driver *d, const struct fan_object *object,
-                       struct fan_closer *closer)
+size_t fan_names_put(struct shfs_driver *d, const struct fan_object *object,
+                     struct fan_closer *closer)
 {
 	const struct fan_name *touches[TOUCHES_MAX];
 	size_t least = d->first_name, n_touches = 0, n_dirs = d->n_renamed_dirs;

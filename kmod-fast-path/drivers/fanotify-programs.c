@@ -13,17 +13,17 @@
  * root's. */
 void fan_programs_mark(struct shfs_driver *d)
 {
-	static const char *const places[] = { "/usr/bin", "/usr/local/bin" };
+	static const char *const mounts[] = { "/usr/bin", "/usr/local/bin" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
 		struct statfs fs;
 
 		/* the server of a FUSE mount may never answer */
-		if (statfs(places[i], &fs) || fs.f_type == FUSE_SUPER_MAGIC)
+		if (statfs(mounts[i], &fs) || fs.f_type == FUSE_SUPER_MAGIC)
 			continue;
 		/* if this fails, programs from there may stay unknown */
 		(void)fanotify_mark(d->closes_fd, FAN_MARK_ADD | FAN_MARK_FILESYSTEM,
-		                    FAN_OPEN_EXEC, AT_FDCWD, places[i]);
+		                    FAN_OPEN_EXEC, AT_FDCWD, mounts[i]);
 	}
 }
 

@@ -261,7 +261,7 @@ static void find_first_name(struct shfs_driver *d, struct close *c)
 	_cleanup_free_ char *path = NULL;
 	bool deleted;
 
-	if (!object || d->places[object->key.place].mount_id == c->st.stx_mnt_id)
+	if (!object || d->mounts[object->key.mount].mount_id == c->st.stx_mnt_id)
 		return;
 	path = first_name(d, c, &deleted);
 	if (path && fan_below(d, path))
@@ -271,10 +271,10 @@ static void find_first_name(struct shfs_driver *d, struct close *c)
 /* Was it closed through a mount that is watched? */
 static bool is_here(struct shfs_driver *d, const struct close *c)
 {
-	if (fan_places_has_mount(d, c->st.stx_mnt_id))
+	if (fan_mounts_has_mount(d, c->st.stx_mnt_id))
 		return true;
-	fan_places_refresh(d);
-	return fan_places_has_mount(d, c->st.stx_mnt_id);
+	fan_mounts_refresh(d);
+	return fan_mounts_has_mount(d, c->st.stx_mnt_id);
 }
 
 static bool is_close_inside(struct shfs_driver *d, struct close *c)
@@ -289,8 +289,8 @@ static bool is_close_inside(struct shfs_driver *d, struct close *c)
 		find_first_name(d, c);
 		return true;
 	}
-	for (size_t i = 0; i < d->n_places; i++)
-		if (d->places[i].mount_id && d->places[i].dev == dev)
+	for (size_t i = 0; i < d->n_mounts; i++)
+		if (d->mounts[i].mount_id && d->mounts[i].dev == dev)
 			return find_here(d, c);
 	return false;
 }
@@ -445,7 +445,7 @@ static void report_close_in_order(struct shfs_driver *d, struct close *c)
 			closer.start_ns = life->process.start_ns;
 			closer.exit_ns = life->exit_ns;
 		}
-		fan_names_tell(d, fan_names_place(d, c->object, &closer));
+		fan_names_tell(d, fan_names_put(d, c->object, &closer));
 	}
 	report_closes(d, c);
 	if (c->object && c->st.stx_nlink && !c->deleted && fan_below(d, c->path))
@@ -620,7 +620,7 @@ static int drain_fanotify(struct shfs_driver *d, shfs_event_sink sink, void *arg
 	if (r < 0)
 		return r;
 	shfs_connector_mark(d->processes);
-	fan_places_refresh(d);
+	fan_mounts_refresh(d);
 	refresh_root(d);
 	if (!d->root)
 		return -ESTALE;
@@ -653,7 +653,7 @@ static void close_driver(struct shfs_driver *d)
 	free(d->closes);
 	fan_names_free(d);
 	fan_objects_free(d);
-	fan_places_free(d);
+	fan_mounts_free(d);
 	fan_programs_free(d);
 	shfs_closep(&d->closes_fd);
 	shfs_closep(&d->names_fd);
@@ -701,7 +701,7 @@ static int same_pid_namespace(pid_t pid)
 	return ours.st_ino == theirs.st_ino ? 0 : -EOPNOTSUPP;
 }
 
-static int open_queues(struct shfs_driver *d, const struct shfs_watch_order *order,
+static int open_queues(struct shfs_driver *d, const struct shfs_subscription_order *order,
                        struct shfs_buf *why)
 {
 	struct timespec tick;
@@ -730,7 +730,7 @@ static int open_queues(struct shfs_driver *d, const struct shfs_watch_order *ord
 	if (r >= 0)
 		r = shfs_connector_open(order->uid, &d->processes, why);
 	if (r >= 0)
-		r = fan_places_open(d, order, why);
+		r = fan_mounts_open(d, order, why);
 	if (r >= 0) {
 		fan_programs_mark(d);
 		shfs_connector_ask(d->processes, find_ended_program, d);
@@ -738,7 +738,7 @@ static int open_queues(struct shfs_driver *d, const struct shfs_watch_order *ord
 	return r < 0 ? r : open_poll(d);
 }
 
-static int open_fanotify_driver(const struct shfs_watch_order *order,
+static int open_fanotify_driver(const struct shfs_subscription_order *order,
                                 struct shfs_driver **out, struct shfs_buf *why)
 {
 	struct shfs_driver *d = calloc(1, sizeof(*d));

@@ -61,18 +61,19 @@ static int open_device(struct shfs_buf *why)
 	return fd;
 }
 
-static int order_device_watch(int device, const struct shfs_watch_order *order,
-                              struct shfs_device_watch *answer, struct shfs_buf *why)
+static int order_device_watch(int device, const struct shfs_subscription_order *order,
+                              struct shfs_device_subscription *answer,
+                              struct shfs_buf *why)
 {
 	int r;
 
-	*answer = (struct shfs_device_watch){
+	*answer = (struct shfs_device_subscription){
 		.version = SHFS_EVENT_VERSION,
 		.root = order->root_fd,
 		.uid = order->uid,
 		.pid = order->pid,
 	};
-	if (!ioctl(device, SHFS_DEVICE_WATCH, answer))
+	if (!ioctl(device, SHFS_DEVICE_SUBSCRIBE, answer))
 		return 0;
 	r = -errno;
 	if (r == -EPROTO || r == -ENOTTY)
@@ -127,10 +128,11 @@ static bool is_mapped_fs(int root)
 	       fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-static int start_module_watch(struct shfs_driver *d, const struct shfs_watch_order *order,
+static int start_module_watch(struct shfs_driver *d,
+                              const struct shfs_subscription_order *order,
                               struct shfs_buf *why)
 {
-	struct shfs_device_watch answer;
+	struct shfs_device_subscription answer;
 	int r;
 
 	d->fd = open_device(why);
@@ -154,8 +156,8 @@ static int start_module_watch(struct shfs_driver *d, const struct shfs_watch_ord
 	return r < 0 ? r : 0;
 }
 
-static int module_open(const struct shfs_watch_order *order, struct shfs_driver **out,
-                       struct shfs_buf *why)
+static int module_open(const struct shfs_subscription_order *order,
+                       struct shfs_driver **out, struct shfs_buf *why)
 {
 	struct shfs_driver *d = calloc(1, sizeof(*d));
 	int r;

@@ -342,9 +342,9 @@ int main(int argc, char **argv)
 	root = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		err(EXIT_REFUSED, "%s", argv[1]);
-	status = w.ops->open(&(struct shfs_watch_order){ .root_fd = root,
-	                                                 .uid = w.uid,
-	                                                 .pid = getpid() },
+	status = w.ops->open(&(struct shfs_subscription_order){ .root_fd = root,
+	                                                        .uid = w.uid,
+	                                                        .pid = getpid() },
 	                     &w.driver, &why);
 	if (status < 0)
 		errx(EXIT_REFUSED, "%s: %s", argv[0], why.data ? why.data : "?");

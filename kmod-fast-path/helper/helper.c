@@ -4,7 +4,7 @@
 #include "common/proc.h"
 #include "kmod-fast-path/helper/log.h"
 #include "kmod-fast-path/helper/privilege.h"
-#include "kmod-fast-path/helper/watch.h"
+#include "kmod-fast-path/helper/subscription.h"
 #include "kmod-fast-path/protocol/protocol.h"
 
 #include <errno.h>
@@ -181,7 +181,7 @@ static void serve_connection(struct helper *h, int socket, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(1);
-	exit(shfs_helper_watch(socket, h->drivers));
+	exit(shfs_subscription_serve(socket, h->drivers));
 }
 
 static size_t count_of(const struct helper *h, uid_t uid)
@@ -219,11 +219,12 @@ static void take_connection(struct helper *h)
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &len))
 		return;
 	if (peer.uid && count_of(h, peer.uid) >= SHFS_HELPER_USER_MAX) {
-		refuse_peer(socket, &peer, -EUSERS, "this user has too many watches");
+		refuse_peer(socket, &peer, -EUSERS,
+		            "this user has too many subscriptions");
 		return;
 	}
 	if (h->n == SHFS_HELPER_TOTAL_MAX) {
-		refuse_peer(socket, &peer, -EUSERS, "there are too many watches");
+		refuse_peer(socket, &peer, -EUSERS, "there are too many subscriptions");
 		return;
 	}
 	pid = fork();
@@ -231,7 +232,7 @@ static void take_connection(struct helper *h)
 		serve_connection(h, TAKE_FD(socket), parent);
 	if (pid < 0)
 		refuse_peer(socket, &peer, -errno,
-		            "there is no process for another watch");
+		            "there is no process for another subscription");
 	else
 		h->children[h->n++] = (struct child){ pid, peer.uid };
 }
@@ -248,7 +249,7 @@ static void reap_children(struct helper *h)
 			if (WIFSIGNALED(status))
 				shfs_helper_log_of(
 					h->children[i].uid,
-					"user %u: a watch was ended by signal %d",
+					"user %u: a subscription was ended by signal %d",
 					(unsigned)h->children[i].uid, WTERMSIG(status));
 			h->children[i] = h->children[--h->n];
 			break;
@@ -355,7 +356,7 @@ static int serve_one(int socket, const struct shfs_driver_ops *const *drivers)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_SETMASK, &set, NULL);
-	return give_up_rights() ? 1 : shfs_helper_watch(socket, drivers);
+	return give_up_rights() ? 1 : shfs_subscription_serve(socket, drivers);
 }
 
 static int serve_all(const struct options *o,

@@ -2,7 +2,7 @@
 /*
  * /dev/shfs: the interface of the module and its reader.
  *
- * An open file of the device is one watch, from SHFS_DEVICE_WATCH to its end.
+ * An open file of the device is one sub, from SHFS_DEVICE_SUBSCRIBE to its end.
  * Its events (common/event.h) lie in one ring for each CPU. The reader maps
  * each ring at SHFS_DEVICE_RING_OFFSET(cpu, map_bytes). The first page of a map
  * is a struct shfs_device_ring; ring_bytes of events follow. An event never
@@ -38,7 +38,7 @@ struct shfs_device_ring {
 	__u64 tail; /* bytes that it has read */
 };
 
-struct shfs_device_watch {
+struct shfs_device_subscription {
 	__u32 version; /* in: SHFS_EVENT_VERSION */
 	__s32 root; /* in: a directory */
 	__u32 uid; /* in: the user whose processes are watched; 0: all */
@@ -78,7 +78,7 @@ struct shfs_device_status {
 	__u32 reserved;
 };
 
-#define SHFS_DEVICE_WATCH _IOWR('S', 1, struct shfs_device_watch)
+#define SHFS_DEVICE_SUBSCRIBE _IOWR('S', 1, struct shfs_device_subscription)
 #define SHFS_DEVICE_TAKE _IOWR('S', 2, struct shfs_device_take)
 #define SHFS_DEVICE_MOUNTS _IOW('S', 3, struct shfs_device_mounts)
 #define SHFS_DEVICE_STATUS _IOR('S', 4, struct shfs_device_status)

@@ -17,8 +17,8 @@
 #define CALLS_MAX 128 /* followed at once, of one kind */
 
 struct change {
-	struct change *next; /* of the same call, for another watch */
-	u64 serial; /* of the watch */
+	struct change *next; /* of the same call, for another subscription */
+	u64 serial; /* of the subscription */
 	struct dentry *dentry; /* held by the traced function's caller */
 	u16 type;
 	u32 flags, len, len2;
@@ -56,13 +56,13 @@ static void put_change(struct change *change)
 }
 
 /* Adds a path to the change, and returns its length; 0: not below the root. */
-static u32 add_change_path(struct shfs_watch *watch, struct change *change,
+static u32 add_change_path(struct shfs_subscription *sub, struct change *change,
 			   struct dentry *dentry, bool *below)
 {
 	struct shfs_text text;
 	u32 room = sizeof(change->text) - change->len;
 
-	if (!dentry || !shfs_path(watch, dentry, shfs_ring_here(watch)->text, &text))
+	if (!dentry || !shfs_path(sub, dentry, shfs_ring_here(sub)->text, &text))
 		return 0;
 	*below = true;
 	change->file.dev = text.dev;
@@ -89,7 +89,7 @@ struct what {
 	const char *string; /* text2 */
 };
 
-static struct change *make_change(struct shfs_watch *watch, const struct what *what)
+static struct change *make_change(struct shfs_subscription *sub, const struct what *what)
 {
 	struct change *change = get_change();
 	const struct inode *inode = d_inode_rcu(what->dentry);
@@ -98,16 +98,16 @@ static struct change *make_change(struct shfs_watch *watch, const struct what *w
 
 	if (!change)
 		return NULL;
-	change->serial = watch->serial;
+	change->serial = sub->serial;
 	change->dentry = what->dentry;
 	change->type = what->type;
 	change->flags = what->flags;
 	change->len = 0;
 	change->len2 = 0;
 	memset(&change->file, 0, sizeof(change->file));
-	change->len = add_change_path(watch, change, what->name, &below);
+	change->len = add_change_path(sub, change, what->name, &below);
 	if (what->name2)
-		change->len2 = add_change_path(watch, change, what->name2, &below);
+		change->len2 = add_change_path(sub, change, what->name2, &below);
 	else if (what->string)
 		change->len2 = add_change_string(change, what->string);
 	if (!below) {
@@ -116,7 +116,7 @@ static struct change *make_change(struct shfs_watch *watch, const struct what *w
 	}
 	dev = change->file.dev;
 	if (inode)
-		shfs_fill_file(watch, &change->file, inode, what->dentry, dev);
+		shfs_fill_file(sub, &change->file, inode, what->dentry, dev);
 	return change;
 }
 
@@ -124,17 +124,17 @@ static struct change *make_change(struct shfs_watch *watch, const struct what *w
 static int begin_call(struct kretprobe_instance *instance, const struct what *what)
 {
 	struct call *call = (struct call *)instance->data;
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 	struct change *change;
 
 	call->first = NULL;
 	if (!shfs_watched())
 		return 1;
 	shfs_enter();
-	shfs_for_each_watch(watch) {
-		if (!shfs_is_of(watch, current_cred()))
+	shfs_for_each_subscription(sub) {
+		if (!shfs_is_of(sub, current_cred()))
 			continue;
-		change = make_change(watch, what);
+		change = make_change(sub, what);
 		if (change) {
 			change->next = call->first;
 			call->first = change;
@@ -146,7 +146,7 @@ static int begin_call(struct kretprobe_instance *instance, const struct what *wh
 
 /* --- after the call: the report --- */
 
-static void finish_file(struct shfs_watch *watch, struct change *change)
+static void finish_file(struct shfs_subscription *sub, struct change *change)
 {
 	const struct inode *inode = d_inode_rcu(change->dentry);
 
@@ -156,42 +156,42 @@ static void finish_file(struct shfs_watch *watch, struct change *change)
 		else if (change->file.nlink)
 			change->file.nlink--;
 	} else if (inode) {
-		shfs_fill_file(watch, &change->file, inode, change->dentry,
+		shfs_fill_file(sub, &change->file, inode, change->dentry,
 			       change->file.dev);
 	}
 	if (S_ISDIR(change->file.mode))
 		change->flags |= SHFS_EVENT_DIRECTORY_FILE;
 }
 
-static void report_change(struct shfs_watch *watch, struct change *change)
+static void report_change(struct shfs_subscription *sub, struct change *change)
 {
-	struct shfs_ring *ring = shfs_ring_here(watch);
+	struct shfs_ring *ring = shfs_ring_here(sub);
 	struct shfs_event *event;
 
-	finish_file(watch, change);
+	finish_file(sub, change);
 	shfs_event_begin(ring);
-	event = shfs_event_make(watch, ring, change->type, change->len, change->len2);
+	event = shfs_event_make(sub, ring, change->type, change->len, change->len2);
 	if (event) {
 		event->flags = change->flags;
-		shfs_fill_process(watch, &event->process, current);
+		shfs_fill_process(sub, &event->process, current);
 		event->file = change->file;
 		shfs_copy(event->text, change->text, change->len + change->len2);
 	}
-	shfs_event_end(watch, ring, event);
+	shfs_event_end(sub, ring, event);
 }
 
 static void end_call(struct kretprobe_instance *instance, bool done)
 {
 	struct call *call = (struct call *)instance->data;
 	struct change *change, *next;
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 
 	shfs_enter();
 	for (change = call->first; change; change = next) {
 		next = change->next;
-		shfs_for_each_watch(watch)
-			if (done && watch->serial == change->serial)
-				report_change(watch, change);
+		shfs_for_each_subscription(sub)
+			if (done && sub->serial == change->serial)
+				report_change(sub, change);
 		put_change(change);
 	}
 	shfs_leave();
@@ -359,19 +359,19 @@ static void notrace on_delete(unsigned long ip, unsigned long parent_ip,
 		.dentry = dentry,
 		.name = dentry,
 	};
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 	struct change *change;
 
 	if (!inode || !S_ISDIR(inode->i_mode) || !IS_DEADDIR(inode) || !shfs_watched())
 		return;
 	shfs_enter();
-	shfs_for_each_watch(watch) {
-		if (!shfs_is_of(watch, current_cred()))
+	shfs_for_each_subscription(sub) {
+		if (!shfs_is_of(sub, current_cred()))
 			continue;
-		change = make_change(watch, &what);
+		change = make_change(sub, &what);
 		if (!change)
 			continue;
-		report_change(watch, change);
+		report_change(sub, change);
 		put_change(change);
 	}
 	shfs_leave();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * the path of a file below the root of a watch.
+ * the path of a file below the root of a subscription.
  *
  * Found by dentries alone, up to the root's own. So it is the same in every
  * mount namespace, and for a part of the root that is mounted elsewhere. The
@@ -52,11 +52,11 @@ static const struct shfs_mount *find_mount(const struct shfs_mounts *mounts,
 	return NULL;
 }
 
-static bool walk_to_root(struct shfs_watch *watch, const struct dentry *dentry,
+static bool walk_to_root(struct shfs_subscription *sub, const struct dentry *dentry,
 			 char *buffer, struct shfs_text *text)
 {
-	const struct shfs_mounts *mounts = rcu_dereference(watch->mounts);
-	const struct dentry *root = watch->root.dentry, *parent;
+	const struct shfs_mounts *mounts = rcu_dereference(sub->mounts);
+	const struct dentry *root = sub->root.dentry, *parent;
 	const struct shfs_mount *mount;
 
 	text->at = buffer + SHFS_EVENT_PATH_MAX;
@@ -84,7 +84,7 @@ static bool walk_to_root(struct shfs_watch *watch, const struct dentry *dentry,
 	return true;
 }
 
-bool shfs_path(struct shfs_watch *watch, struct dentry *dentry, char *buffer,
+bool shfs_path(struct shfs_subscription *sub, struct dentry *dentry, char *buffer,
 	       struct shfs_text *text)
 {
 	unsigned int seq, tries = TRIES;
@@ -92,7 +92,7 @@ bool shfs_path(struct shfs_watch *watch, struct dentry *dentry, char *buffer,
 
 	do {
 		seq = read_seqbegin(&rename_lock);
-		below = walk_to_root(watch, dentry, buffer, text);
+		below = walk_to_root(sub, dentry, buffer, text);
 	} while (read_seqretry(&rename_lock, seq) && --tries);
 	return below;
 }

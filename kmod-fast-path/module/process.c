@@ -11,11 +11,11 @@
 
 #include "shfs.h"
 
-void shfs_fill_process(const struct shfs_watch *watch, struct shfs_event_process *process,
-		       struct task_struct *task)
+void shfs_fill_process(const struct shfs_subscription *sub,
+		       struct shfs_event_process *process, struct task_struct *task)
 {
 	struct task_struct *parent = rcu_dereference(task->real_parent);
-	struct pid_namespace *ns = watch->pid_ns;
+	struct pid_namespace *ns = sub->pid_ns;
 
 	if (likely(ns == &init_pid_ns)) {
 		process->pid = task->tgid;
@@ -32,7 +32,7 @@ void shfs_fill_process(const struct shfs_watch *watch, struct shfs_event_process
 	}
 	process->start_ns = task->group_leader->start_boottime;
 	process->tty = 0;
-	process->uid = from_kuid_munged(watch->user_ns, task_uid(task));
+	process->uid = from_kuid_munged(sub->user_ns, task_uid(task));
 	process->reserved = 0;
 }
 
@@ -50,7 +50,7 @@ static u32 tty_of_current(void)
 
 static void on_fork(void *data, struct task_struct *parent, struct task_struct *child)
 {
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 	struct shfs_event *event;
 	struct shfs_ring *ring;
 
@@ -58,20 +58,20 @@ static void on_fork(void *data, struct task_struct *parent, struct task_struct *
 	    (parent->flags & PF_KTHREAD))
 		return;
 	shfs_enter();
-	shfs_for_each_watch(watch) {
-		if (!shfs_is_of(watch, current_cred()))
+	shfs_for_each_subscription(sub) {
+		if (!shfs_is_of(sub, current_cred()))
 			continue;
-		ring = shfs_ring_here(watch);
+		ring = shfs_ring_here(sub);
 		shfs_event_begin(ring);
-		event = shfs_event_make(watch, ring, SHFS_EVENT_FORK, 0, 0);
+		event = shfs_event_make(sub, ring, SHFS_EVENT_FORK, 0, 0);
 		if (event) {
-			shfs_fill_process(watch, &event->process, current);
+			shfs_fill_process(sub, &event->process, current);
 			event->process.tty = tty_of_current();
-			event->child.pid = task_tgid_nr_ns(child, watch->pid_ns);
+			event->child.pid = task_tgid_nr_ns(child, sub->pid_ns);
 			event->child.reserved = 0;
 			event->child.start_ns = child->start_boottime;
 		}
-		shfs_event_end(watch, ring, event);
+		shfs_event_end(sub, ring, event);
 	}
 	shfs_leave();
 }
@@ -115,40 +115,40 @@ static u32 environment_says(const struct mm_struct *mm)
 	return said;
 }
 
-static void report_exec(struct shfs_watch *watch, const struct linux_binprm *bprm)
+static void report_exec(struct shfs_subscription *sub, const struct linux_binprm *bprm)
 {
-	struct shfs_ring *ring = shfs_ring_here(watch);
+	struct shfs_ring *ring = shfs_ring_here(sub);
 	u32 len = min_t(size_t, strlen(bprm->filename), SHFS_EVENT_PATH_MAX);
 	u32 len2 = copy_arguments(current->mm, ring->text);
 	struct shfs_event *event;
 
 	shfs_event_begin(ring);
-	event = shfs_event_make(watch, ring, SHFS_EVENT_EXEC, len, len2);
+	event = shfs_event_make(sub, ring, SHFS_EVENT_EXEC, len, len2);
 	if (event) {
 		event->flags |= environment_says(current->mm);
 		if (len2 == SHFS_EVENT_ARGV_MAX)
 			event->flags |= SHFS_EVENT_CUT;
-		shfs_fill_process(watch, &event->process, current);
+		shfs_fill_process(sub, &event->process, current);
 		event->process.tty = tty_of_current();
-		shfs_fill_file(watch, &event->file, file_inode(bprm->file),
+		shfs_fill_file(sub, &event->file, file_inode(bprm->file),
 			       bprm->file->f_path.dentry, 0);
 		shfs_copy(event->text, bprm->filename, len);
 		shfs_copy(event->text + len, ring->text, len2);
 	}
-	shfs_event_end(watch, ring, event);
+	shfs_event_end(sub, ring, event);
 }
 
 static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
 		    struct linux_binprm *bprm)
 {
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 
 	if (!shfs_watched())
 		return;
 	shfs_enter();
-	shfs_for_each_watch(watch)
-		if (shfs_is_of(watch, current_cred()))
-			report_exec(watch, bprm);
+	shfs_for_each_subscription(sub)
+		if (shfs_is_of(sub, current_cred()))
+			report_exec(sub, bprm);
 	shfs_leave();
 }
 
@@ -159,7 +159,7 @@ static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
 static void notrace on_exit(unsigned long ip, unsigned long parent_ip,
 			    struct ftrace_ops *op, struct ftrace_regs *regs)
 {
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 	struct shfs_event *event;
 	struct shfs_ring *ring;
 
@@ -167,15 +167,15 @@ static void notrace on_exit(unsigned long ip, unsigned long parent_ip,
 	    (current->flags & PF_KTHREAD))
 		return;
 	shfs_enter();
-	shfs_for_each_watch(watch) {
-		if (!shfs_is_of(watch, current_cred()))
+	shfs_for_each_subscription(sub) {
+		if (!shfs_is_of(sub, current_cred()))
 			continue;
-		ring = shfs_ring_here(watch);
+		ring = shfs_ring_here(sub);
 		shfs_event_begin(ring);
-		event = shfs_event_make(watch, ring, SHFS_EVENT_EXIT, 0, 0);
+		event = shfs_event_make(sub, ring, SHFS_EVENT_EXIT, 0, 0);
 		if (event)
-			shfs_fill_process(watch, &event->process, current);
-		shfs_event_end(watch, ring, event);
+			shfs_fill_process(sub, &event->process, current);
+		shfs_event_end(sub, ring, event);
 	}
 	shfs_leave();
 }

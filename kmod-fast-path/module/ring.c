@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* the events of a watch for its reader: one ring for each CPU. */
+/* the events of a subscription for its reader: one ring for each CPU. */
 #include <linux/kernel.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -20,23 +20,24 @@ void shfs_event_begin(struct shfs_ring *ring)
 	ring->time_ns = ktime_get_boottime_ns();
 }
 
-static bool wants_reader(const struct shfs_watch *watch, const struct shfs_ring *ring)
+static bool wants_reader(const struct shfs_subscription *sub,
+			 const struct shfs_ring *ring)
 {
-	return ring->head - READ_ONCE(ring->shared->tail) > watch->ring_bytes / 8;
+	return ring->head - READ_ONCE(ring->shared->tail) > sub->ring_bytes / 8;
 }
 
-struct shfs_event *shfs_event_make(struct shfs_watch *watch, struct shfs_ring *ring,
+struct shfs_event *shfs_event_make(struct shfs_subscription *sub, struct shfs_ring *ring,
 				   u16 type, u32 len, u32 len2)
 {
 	u32 size = ALIGN(sizeof(struct shfs_event) + len + len2, 8);
-	u32 offset = ring->head & (watch->ring_bytes - 1);
-	u32 left = watch->ring_bytes - offset, skip = left < size ? left : 0;
+	u32 offset = ring->head & (sub->ring_bytes - 1);
+	u32 left = sub->ring_bytes - offset, skip = left < size ? left : 0;
 	/* the reader may have written any tail: never use more than is free */
 	u64 used = ring->head - smp_load_acquire(&ring->shared->tail);
 	struct shfs_event *event;
 
 	ring->sequence++;
-	if (used > watch->ring_bytes || size + skip > watch->ring_bytes - used) {
+	if (used > sub->ring_bytes || size + skip > sub->ring_bytes - used) {
 		WRITE_ONCE(ring->shared->lost, ++ring->lost);
 		return NULL;
 	}
@@ -59,7 +60,7 @@ struct shfs_event *shfs_event_make(struct shfs_watch *watch, struct shfs_ring *r
 	return event;
 }
 
-void shfs_event_end(struct shfs_watch *watch, struct shfs_ring *ring,
+void shfs_event_end(struct shfs_subscription *sub, struct shfs_ring *ring,
 		    struct shfs_event *event)
 {
 	if (event) {
@@ -69,18 +70,18 @@ void shfs_event_end(struct shfs_watch *watch, struct shfs_ring *ring,
 	}
 	/* after the head: a reader that sees busy end sees the head, too */
 	smp_store_release(&ring->shared->busy, 0);
-	if (event && unlikely(wants_reader(watch, ring)) &&
+	if (event && unlikely(wants_reader(sub, ring)) &&
 	    /* no barrier: a sleeping reader looks again after 10 ms */
-	    waitqueue_active(&watch->wait))
-		wake_up_interruptible(&watch->wait);
+	    waitqueue_active(&sub->wait))
+		wake_up_interruptible(&sub->wait);
 }
 
-bool shfs_rings_want_reader(const struct shfs_watch *watch)
+bool shfs_rings_want_reader(const struct shfs_subscription *sub)
 {
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		if (wants_reader(watch, watch->rings[cpu]))
+		if (wants_reader(sub, sub->rings[cpu]))
 			return true;
 	return false;
 }
@@ -100,34 +101,34 @@ static struct shfs_ring *make_ring(u32 bytes, int node)
 	return ring;
 }
 
-int shfs_rings_make(struct shfs_watch *watch)
+int shfs_rings_make(struct shfs_subscription *sub)
 {
 	u32 bytes = rounddown_pow_of_two(RINGS_BYTES / num_possible_cpus());
 	unsigned int cpu;
 
-	watch->ring_bytes = clamp_t(u32, bytes, RING_BYTES_MIN, RING_BYTES_MAX);
-	watch->rings = kcalloc(nr_cpu_ids, sizeof(*watch->rings), GFP_KERNEL);
-	if (!watch->rings)
+	sub->ring_bytes = clamp_t(u32, bytes, RING_BYTES_MIN, RING_BYTES_MAX);
+	sub->rings = kcalloc(nr_cpu_ids, sizeof(*sub->rings), GFP_KERNEL);
+	if (!sub->rings)
 		return -ENOMEM;
 	for_each_possible_cpu(cpu) {
-		watch->rings[cpu] = make_ring(watch->ring_bytes, cpu_to_node(cpu));
-		if (!watch->rings[cpu])
+		sub->rings[cpu] = make_ring(sub->ring_bytes, cpu_to_node(cpu));
+		if (!sub->rings[cpu])
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-void shfs_rings_free(struct shfs_watch *watch)
+void shfs_rings_free(struct shfs_subscription *sub)
 {
 	unsigned int cpu;
 
-	if (!watch->rings)
+	if (!sub->rings)
 		return;
 	for_each_possible_cpu(cpu) {
-		if (!watch->rings[cpu])
+		if (!sub->rings[cpu])
 			continue;
-		vfree(watch->rings[cpu]->shared);
-		kfree(watch->rings[cpu]);
+		vfree(sub->rings[cpu]->shared);
+		kfree(sub->rings[cpu]);
 	}
-	kfree(watch->rings);
+	kfree(sub->rings);
 }

@@ -3,7 +3,7 @@
  * the interfaces between the parts of the module.
  *
  * The hooks run with preemption off, between shfs_enter() and shfs_leave():
- * nothing else makes an event on that CPU, and the watches that they see stay.
+ * nothing else makes an event on that CPU, and the subscriptions that they see stay.
  * They take no lock and allocate nothing for files that are only read.
  */
 #ifndef SHFS_MODULE_SHFS_H
@@ -27,7 +27,7 @@
 #define SHFS_WRITERS_BITS 12
 
 /*
- * A ring of a watch. Only its CPU uses it, but the reader maps the shared part.
+ * A ring of a subscription. Only its CPU uses it, but the reader maps the shared part.
  */
 struct shfs_ring {
 	struct shfs_device_ring *shared;
@@ -68,7 +68,7 @@ struct shfs_writer {
 	struct shfs_event_process process;
 };
 
-struct shfs_watch {
+struct shfs_subscription {
 	struct list_head node;
 	u64 serial;
 	struct path root;
@@ -94,17 +94,17 @@ struct shfs_watch {
 	u64 unpinned;
 };
 
-/* --- watch.c --- */
+/* --- subscription.c --- */
 
-extern struct list_head shfs_watches;
+extern struct list_head shfs_subscriptions;
 extern const struct file_operations shfs_device;
 
-#define shfs_for_each_watch(watch)                                                       \
-	list_for_each_entry_rcu(watch, &shfs_watches, node, true)
+#define shfs_for_each_subscription(sub)                                                  \
+	list_for_each_entry_rcu(sub, &shfs_subscriptions, node, true)
 
 static inline bool shfs_watched(void)
 {
-	return !list_empty(&shfs_watches);
+	return !list_empty(&shfs_subscriptions);
 }
 
 static inline void shfs_enter(void)
@@ -120,23 +120,24 @@ static inline void shfs_leave(void)
 }
 
 /* Do the credentials belong to the watched user? */
-static inline bool shfs_is_of(const struct shfs_watch *watch, const struct cred *cred)
+static inline bool shfs_is_of(const struct shfs_subscription *sub,
+			      const struct cred *cred)
 {
-	return watch->all_users ||
-	       (uid_eq(cred->uid, watch->uid) && uid_eq(cred->euid, watch->uid));
+	return sub->all_users ||
+	       (uid_eq(cred->uid, sub->uid) && uid_eq(cred->euid, sub->uid));
 }
 
 /*
- * Keeps the file until it is taken, or the watch ends. 0: there are too many.
+ * Keeps the file until it is taken, or the subscription ends. 0: there are too many.
  */
-u64 shfs_pin(struct shfs_watch *watch, const struct path *path);
+u64 shfs_pin(struct shfs_subscription *sub, const struct path *path);
 
 /* --- ring.c --- */
 
 /* The ring of this CPU, which has room for a path. */
-static inline struct shfs_ring *shfs_ring_here(const struct shfs_watch *watch)
+static inline struct shfs_ring *shfs_ring_here(const struct shfs_subscription *sub)
 {
-	return watch->rings[raw_smp_processor_id()];
+	return sub->rings[raw_smp_processor_id()];
 }
 
 /* Begins an event by taking its time. shfs_event_end must follow. */
@@ -146,16 +147,16 @@ void shfs_event_begin(struct shfs_ring *ring);
  * Returns room for the event, with type, text lengths and time set; NULL: there
  * is none.
  */
-struct shfs_event *shfs_event_make(struct shfs_watch *watch, struct shfs_ring *ring,
+struct shfs_event *shfs_event_make(struct shfs_subscription *sub, struct shfs_ring *ring,
 				   u16 type, u32 len, u32 len2);
 
 /* Ends an event; NULL if none was made. */
-void shfs_event_end(struct shfs_watch *watch, struct shfs_ring *ring,
+void shfs_event_end(struct shfs_subscription *sub, struct shfs_ring *ring,
 		    struct shfs_event *event);
 
-int shfs_rings_make(struct shfs_watch *watch);
-void shfs_rings_free(struct shfs_watch *watch);
-bool shfs_rings_want_reader(const struct shfs_watch *watch);
+int shfs_rings_make(struct shfs_subscription *sub);
+void shfs_rings_free(struct shfs_subscription *sub);
+bool shfs_rings_want_reader(const struct shfs_subscription *sub);
 
 /* Most texts are short: this is neither a call nor a string instruction. */
 static inline void shfs_copy(char *to, const char *from, u32 len)
@@ -179,21 +180,21 @@ struct shfs_text {
 };
 
 /* Finds the path below the root; false: the file is not below it. */
-bool shfs_path(struct shfs_watch *watch, struct dentry *dentry, char *buffer,
+bool shfs_path(struct shfs_subscription *sub, struct dentry *dentry, char *buffer,
 	       struct shfs_text *text);
 
 /* --- process.c --- */
 
-void shfs_fill_process(const struct shfs_watch *watch, struct shfs_event_process *process,
-		       struct task_struct *task);
+void shfs_fill_process(const struct shfs_subscription *sub,
+		       struct shfs_event_process *process, struct task_struct *task);
 int shfs_process_hook(void);
 void shfs_process_unhook(void);
 
 /* --- file.c --- */
 
-void shfs_fill_file(const struct shfs_watch *watch, struct shfs_event_file *file,
+void shfs_fill_file(const struct shfs_subscription *sub, struct shfs_event_file *file,
 		    const struct inode *inode, const struct dentry *dentry, u64 dev);
-void shfs_writers_free(struct shfs_watch *watch);
+void shfs_writers_free(struct shfs_subscription *sub);
 int shfs_file_hook(void);
 void shfs_file_unhook(void);
 

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "common/event.h"
-#include "common/watches.h" /* SHFS_HELPER_SOCKET */
+#include "common/recorders.h" /* SHFS_HELPER_SOCKET */
 
 #define SHFS_HELPER_QUEUE_MAX (16u << 20) /* bytes that wait for one recorder */
 #define SHFS_PACKET_MAX       (60u << 10) /* bytes of a packet */

@@ -221,8 +221,8 @@ static int say_no_answer(int r, struct shfs_buf *why)
 	return r;
 }
 
-int shfs_connection_watch(struct shfs_connection *c, int root_fd, const char *driver,
-                          struct shfs_buf *why)
+int shfs_connection_subscribe(struct shfs_connection *c, int root_fd, const char *driver,
+                              struct shfs_buf *why)
 {
 	struct shfs_packet order, *ready = &c->in.packet;
 	int r;

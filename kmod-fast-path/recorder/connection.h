@@ -3,7 +3,7 @@
  * connection.h - the recorder's side of protocol.h: it asks a helper to watch a
  * directory, and takes the events one by one.
  *
- *   shfs_connection_open or _spawn, shfs_connection_watch; then, whenever
+ *   shfs_connection_open or _spawn, shfs_connection_subscribe; then, whenever
  *   shfs_connection_fd is readable, shfs_connection_next until it returns 0.
  *
  * For one thread at a time. Every length is checked, whichever side sent it.
@@ -39,8 +39,8 @@ void shfs_connection_close(struct shfs_connection *c);
  * best that works. root_fd: of the directory, O_RDONLY. Once for each connection. -errno,
  * and why, as the helper says it.
  */
-_must_check_ int shfs_connection_watch(struct shfs_connection *c, int root_fd,
-                                       const char *driver, struct shfs_buf *why);
+_must_check_ int shfs_connection_subscribe(struct shfs_connection *c, int root_fd,
+                                           const char *driver, struct shfs_buf *why);
 
 /* The driver in use, and why it is not a better one (may be empty); borrowed, once the
  * subscription has begun. */
@@ -48,8 +48,8 @@ const char *shfs_connection_driver(const struct shfs_connection *c);
 const char *shfs_connection_why(const struct shfs_connection *c);
 
 /* From now on a thread receives packets into memory (receiver.h). Call it after
- * shfs_connection_watch, and after any fork. -errno: packets are received on demand, as
- * before. */
+ * shfs_connection_subscribe, and after any fork. -errno: packets are received on demand,
+ * as before. */
 _must_check_ int shfs_connection_receive_ahead(struct shfs_connection *c);
 
 /* Bytes of packets that wait in memory. */

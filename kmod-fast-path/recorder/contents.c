@@ -21,7 +21,7 @@
 	(64u << 20) /* a longer file would hold up its next writer for long */
 
 /* The content of a file when it was last seen. */
-struct known {
+struct remembered {
 	struct {
 		uint64_t dev, ino;
 	} key;
@@ -44,8 +44,8 @@ struct shfs_contents {
 	/* CLOCK_MONOTONIC: before this time no close is waited for */
 	_Atomic int64_t wait_from_ns;
 	pthread_mutex_t lock;
-	struct known *known; /* the longest unused first */
-	struct known *by_path;
+	struct remembered *known; /* the longest unused first */
+	struct remembered *by_path;
 };
 
 int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *config,
@@ -68,14 +68,14 @@ int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *co
 
 /* --- remembered files; with the lock held --- */
 
-static void forget_name(struct shfs_contents *c, struct known *known)
+static void forget_name(struct shfs_contents *c, struct remembered *known)
 {
 	if (known->path_hash)
 		HASH_DELETE(hh_path, c->by_path, known);
 	known->path_hash = 0;
 }
 
-static void forget_content(struct shfs_contents *c, struct known *known)
+static void forget_content(struct shfs_contents *c, struct remembered *known)
 {
 	forget_name(c, known);
 	HASH_DEL(c->known, known);
@@ -85,7 +85,7 @@ static void forget_content(struct shfs_contents *c, struct known *known)
 
 void shfs_contents_free(struct shfs_contents *c)
 {
-	struct known *known, *next;
+	struct remembered *known, *next;
 
 	if (!c)
 		return;
@@ -95,10 +95,10 @@ void shfs_contents_free(struct shfs_contents *c)
 	free(c);
 }
 
-static struct known *find_content(struct shfs_contents *c,
-                                  const struct shfs_event_file *file)
+static struct remembered *find_content(struct shfs_contents *c,
+                                       const struct shfs_event_file *file)
 {
-	struct known *known, at = { .key = { file->dev, file->ino } };
+	struct remembered *known, at = { .key = { file->dev, file->ino } };
 
 	HASH_FIND(hh, c->known, &at.key, sizeof(at.key), known);
 	if (known && known->hh.next) {
@@ -108,7 +108,8 @@ static struct known *find_content(struct shfs_contents *c,
 	return known;
 }
 
-static bool is_same_state(const struct known *known, const struct shfs_event_file *file)
+static bool is_same_state(const struct remembered *known,
+                          const struct shfs_event_file *file)
 {
 	return known->bytes == file->bytes && known->mtime_ns == file->mtime_ns;
 }
@@ -116,7 +117,7 @@ static bool is_same_state(const struct known *known, const struct shfs_event_fil
 static void remember_content(struct shfs_contents *c, const struct shfs_event_file *file,
                              struct shfs_snapshot *snapshot)
 {
-	struct known *known = find_content(c, file);
+	struct remembered *known = find_content(c, file);
 
 	if (!known) {
 		if (HASH_COUNT(c->known) >= KNOWN_MAX)
@@ -135,9 +136,9 @@ static void remember_content(struct shfs_contents *c, const struct shfs_event_fi
 	known->ctime_ns = file->ctime_ns;
 }
 
-static struct known *find_path(struct shfs_contents *c, uint64_t hash)
+static struct remembered *find_path(struct shfs_contents *c, uint64_t hash)
 {
-	struct known *known;
+	struct remembered *known;
 
 	HASH_FIND(hh_path, c->by_path, &hash, sizeof(hash), known);
 	return known;
@@ -148,7 +149,7 @@ static void note_name(struct shfs_contents *c, const struct shfs_event_file *fil
                       const char *path, bool secret)
 {
 	uint64_t hash = shfs_object_hash64(path, strlen(path));
-	struct known *known, *was;
+	struct remembered *known, *was;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, file);
@@ -170,7 +171,7 @@ static void note_name(struct shfs_contents *c, const struct shfs_event_file *fil
 
 void shfs_contents_gone(struct shfs_contents *c, const char *path)
 {
-	struct known *known;
+	struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_path(c, shfs_object_hash64(path, strlen(path)));
@@ -195,7 +196,7 @@ static int64_t born_ns(int fd)
 static bool has_been_secret(struct shfs_contents *c, const struct shfs_event_file *file,
                             int fd)
 {
-	const struct known *known;
+	const struct remembered *known;
 	int64_t was_ns;
 
 	pthread_mutex_lock(&c->lock);
@@ -209,7 +210,7 @@ static void note_secret(struct shfs_contents *c, const struct shfs_event_file *f
                         int fd)
 {
 	int64_t ns = born_ns(fd);
-	struct known *known;
+	struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, file);
@@ -221,7 +222,7 @@ static void note_secret(struct shfs_contents *c, const struct shfs_event_file *f
 /* The file was written, and its new content could not be read. */
 static void forget_file(struct shfs_contents *c, const struct shfs_event_file *file)
 {
-	struct known *known;
+	struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, file);
@@ -390,7 +391,8 @@ static struct shfs_snapshot *capture_content(struct shfs_contents *c, int fd,
 
 /* Is the remembered content the one of the event? Drivers that report names and closes
  * out of order: a new name may come with the content as it was remembered later. */
-static bool is_content_of_event(const struct shfs_contents *c, const struct known *known,
+static bool is_content_of_event(const struct shfs_contents *c,
+                                const struct remembered *known,
                                 const struct shfs_event_file *file,
                                 enum shfs_contents_why why)
 {
@@ -407,7 +409,7 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
                                            bool *secret)
 {
 	struct shfs_snapshot *snapshot = NULL;
-	const struct known *known;
+	const struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, file);
@@ -552,7 +554,7 @@ static void conceal_content(struct shfs_contents *c, int fd, const struct stat *
                             bool secret)
 {
 	struct shfs_event_file file = { .ino = st->st_ino, .dev = st->st_dev };
-	struct known *known;
+	struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, &file);
@@ -626,7 +628,7 @@ struct shfs_held shfs_contents_last(struct shfs_contents *c,
                                     const struct shfs_event_file *file)
 {
 	struct shfs_held held = { 0 };
-	struct known *known;
+	struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, file);
@@ -640,7 +642,7 @@ struct shfs_held shfs_contents_last(struct shfs_contents *c,
 
 bool shfs_contents_is_changed(struct shfs_contents *c, const struct shfs_event_file *file)
 {
-	const struct known *known;
+	const struct remembered *known;
 	bool changed;
 
 	pthread_mutex_lock(&c->lock);
@@ -652,7 +654,7 @@ bool shfs_contents_is_changed(struct shfs_contents *c, const struct shfs_event_f
 
 void shfs_contents_touch(struct shfs_contents *c, const struct shfs_event_file *file)
 {
-	struct known *known;
+	struct remembered *known;
 
 	pthread_mutex_lock(&c->lock);
 	known = find_content(c, file);

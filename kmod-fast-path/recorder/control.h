@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* control.h - the answers of a recording to queries (common/watches.h). */
+/* control.h - the answers of a recording to queries (common/recorders.h). */
 #pragma once
 
 #include "kmod-fast-path/recorder/recorder.h"

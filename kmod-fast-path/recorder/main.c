@@ -8,7 +8,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
-#include "common/watches.h"
+#include "common/recorders.h"
 #include "recording/daemon.h"
 #include "recording/guardian.h"
 #include "recording/sandbox.h"
@@ -104,7 +104,7 @@ static int parse_recorder_options(int argc, char **argv, struct options *out)
 
 static int take_name(struct watch *w)
 {
-	w->listening = shfs_watches_listen(w->recorder.root_fd);
+	w->listening = shfs_recorders_listen(w->recorder.root_fd);
 	if (w->listening == -EADDRINUSE)
 		return shfs_daemon_fail_path(SHFS_EXIT_REFUSED, w->recorder.root,
 		                             "is recorded already");
@@ -139,8 +139,8 @@ static int reach_driver(struct watch *w, const char *driver)
 	w->why.len = 0;
 	r = open_connection(w);
 	if (!r)
-		r = shfs_connection_watch(w->connection, w->recorder.root_fd, driver,
-		                          &w->why);
+		r = shfs_connection_subscribe(w->connection, w->recorder.root_fd, driver,
+		                              &w->why);
 	if (r)
 		shfs_connection_close(TAKE_PTR(w->connection));
 	else
@@ -335,8 +335,8 @@ static void answer_status(struct watch *w, int fd)
 
 static void answer_client(struct watch *w)
 {
-	char word[SHFS_WATCH_WORD_MAX];
-	int fd = shfs_watches_accept(w->listening, word);
+	char word[SHFS_RECORDER_WORD_MAX];
+	int fd = shfs_recorders_accept(w->listening, word);
 
 	if (fd < 0)
 		return;

@@ -2,12 +2,12 @@
 #include "kmod-fast-path/recorder/writers.h"
 
 #include "common/util.h"
+#include "recording/turns.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WRITERS_MAX 64                      /* further writers share the last place */
-#define BUILTIN_NS  (SHFS_NSEC_PER_SEC / 5) /* between two commands that are typed */
+#define WRITERS_MAX 64 /* further writers share the last place */
 
 struct shfs_open_file *shfs_open_file_find(struct shfs_open_file *all, uint64_t id)
 {
@@ -56,7 +56,7 @@ bool shfs_open_file_is_handed_on(const struct shfs_open_file *file,
 	const struct shfs_writer *last = &file->writers[file->last];
 
 	return file->n_writers && event->process.pgid != last->who.pgid &&
-	       (file->ended || event->time_ns - last->last.boot_ns > BUILTIN_NS);
+	       (file->ended || event->time_ns - last->last.boot_ns > SHFS_TURN_TYPED_NS);
 }
 
 void shfs_open_file_hand_on(struct shfs_open_file *file)

@@ -7,7 +7,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
-#include "common/watches.h"
+#include "common/recorders.h"
 #include "store/journal/journal.h"
 #include "store/store.h"
 
@@ -119,11 +119,11 @@ static int read_mountinfo(bool all, struct shfs_mounts *mounts)
 	return r;
 }
 
-static int add_recorder(struct shfs_mounts *mounts, const struct shfs_watch_name *name)
+static int add_recorder(struct shfs_mounts *mounts, const struct shfs_recorder_name *name)
 {
 	_cleanup_buf_ struct shfs_buf root = { 0 };
 	struct shfs_mount *grown;
-	int r = shfs_watches_answer(name, "root", &root);
+	int r = shfs_recorders_answer(name, "root", &root);
 
 	if (r == -EAGAIN) /* it hangs */
 		shfs_buf_printf(&root, "(inode %ju of device %u:%u)",
@@ -145,11 +145,11 @@ static int add_recorder(struct shfs_mounts *mounts, const struct shfs_watch_name
 	return 0;
 }
 
-static int read_watches(struct shfs_mounts *mounts)
+static int read_recorders(struct shfs_mounts *mounts)
 {
-	_cleanup_free_ struct shfs_watch_name *names = NULL;
+	_cleanup_free_ struct shfs_recorder_name *names = NULL;
 	size_t n = 0;
-	int r = shfs_watches_list(&names, &n);
+	int r = shfs_recorders_list(&names, &n);
 
 	for (size_t i = 0; !r && i < n; i++)
 		r = add_recorder(mounts, &names[i]);
@@ -186,13 +186,13 @@ char *shfs_mounts_over(const char *path)
 	return dir;
 }
 
-int shfs_mounts_watch(const char *path)
+int shfs_mounts_recorder(const char *path)
 {
-	_cleanup_mounts_ struct shfs_mounts watches = { 0 };
-	int r = read_watches(&watches);
+	_cleanup_mounts_ struct shfs_mounts recorders = { 0 };
+	int r = read_recorders(&recorders);
 
-	for (size_t i = 0; !r && i < watches.n; i++)
-		if (shfs_path_is_below(path, watches.list[i].dir))
+	for (size_t i = 0; !r && i < recorders.n; i++)
+		if (shfs_path_is_below(path, recorders.list[i].dir))
 			return 1;
 	return r;
 }
@@ -402,17 +402,17 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
 static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *text,
                        size_t size)
 {
-	const struct shfs_watch_name name = { mount->dev, mount->ino };
+	const struct shfs_recorder_name name = { mount->dev, mount->ino };
 	char attribute[32];
 	ssize_t n;
 	int fd;
 
-	if (!shfs_mount_is_watch(mount)) {
+	if (!shfs_mount_is_recorder(mount)) {
 		snprintf(attribute, sizeof(attribute), "user.shfs.%s", word);
 		n = getxattr(mount->dir, attribute, text, size);
 		return n < 0 ? errno == ECONNABORTED ? -ENOTCONN : -errno : n;
 	}
-	fd = shfs_watches_ask(&name, word);
+	fd = shfs_recorders_ask(&name, word);
 	if (fd < 0)
 		return fd == -ECONNREFUSED ? -ENOTCONN : fd;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ 0 },
@@ -580,7 +580,7 @@ static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_M
  * that. */
 static bool records_elsewhere(const struct shfs_mount *m, const char *store_path)
 {
-	return !m->error && shfs_mount_is_watch(m) && store_path &&
+	return !m->error && shfs_mount_is_recorder(m) && store_path &&
 	       !shfs_mount_is_of_store(m, store_path);
 }
 
@@ -642,7 +642,7 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
 	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, &mounts);
 
 	if (!r && !(flags & SHFS_MOUNTS_ALL))
-		r = read_watches(&mounts);
+		r = read_recorders(&mounts);
 	if (r) {
 		shfs_mounts_clear(&mounts);
 		return r;
@@ -694,7 +694,7 @@ bool shfs_mount_goes(const struct shfs_mount *mount)
 
 	if (mount->error != -ENOTCONN)
 		return false;
-	if (shfs_mount_is_watch(mount))
+	if (shfs_mount_is_recorder(mount))
 		return true;
 	while (is_still_mounted(mount)) {
 		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)

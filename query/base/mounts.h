@@ -3,7 +3,7 @@
  * mounts.h - the live mounts of shfs: finds them, asks for their status, waits for them.
  *
  * Mounts are found in /proc/self/mountinfo. Recorders without a FUSE layer mount nothing:
- * they are found and asked by common/watches.h. The daemon of a mount is asked through
+ * they are found and asked by common/recorders.h. The daemon of a mount is asked through
  * extended attributes of the mount's root, each by a child process of its own: a daemon
  * that hangs may hold the process that asks it forever, uninterruptibly. So everything
  * here returns in bounded time, whatever the mounts do.
@@ -71,7 +71,7 @@ void shfs_mount_ask(struct shfs_mount *mount);
 _must_check_ int shfs_mounts_serve(dev_t dev);
 
 /* Is a directory of this absolute path recorded without a FUSE layer? 1, 0. */
-_must_check_ int shfs_mounts_watch(const char *path);
+_must_check_ int shfs_mounts_recorder(const char *path);
 
 /* The mount with this id; NULL. */
 const struct shfs_mount *shfs_mounts_find(const struct shfs_mounts *mounts, int id);
@@ -95,7 +95,7 @@ char *shfs_mounts_over(const char *path);
 bool shfs_mount_goes(const struct shfs_mount *mount);
 
 /* Is it a recorder without a FUSE layer? */
-static inline bool shfs_mount_is_watch(const struct shfs_mount *mount)
+static inline bool shfs_mount_is_recorder(const struct shfs_mount *mount)
 {
 	return mount->mount_id < 0;
 }

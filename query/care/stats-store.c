@@ -17,7 +17,7 @@ struct object {
 	int64_t file_id; /* that counted it last */
 };
 
-struct place {
+struct path_usage {
 	char *path; /* of a file, or a directory; owned */
 	uint64_t stored;
 };
@@ -28,7 +28,7 @@ struct store_stats {
 	size_t n, cap;
 	uint64_t loose, deltas, content_bytes, stored_bytes;
 	uint64_t versions, version_bytes; /* whose content is in the store */
-	struct place *files, *dirs;
+	struct path_usage *files, *dirs;
 	size_t n_files, cap_files, n_dirs;
 };
 
@@ -87,10 +87,10 @@ static void merge_objects(struct store_stats *s)
 	s->n = n;
 }
 
-static struct place *add_measured_place(struct place **list, size_t *n, size_t *cap,
-                                        const char *path, size_t len)
+static struct path_usage *add_measured_place(struct path_usage **list, size_t *n,
+                                             size_t *cap, const char *path, size_t len)
 {
-	struct place *p;
+	struct path_usage *p;
 
 	if (*n == *cap) {
 		size_t more = MAX(*cap * 2, (size_t)256);
@@ -102,7 +102,7 @@ static struct place *add_measured_place(struct place **list, size_t *n, size_t *
 		*cap = more;
 	}
 	p = &(*list)[*n];
-	*p = (struct place){ .path = strndup(path, len) };
+	*p = (struct path_usage){ .path = strndup(path, len) };
 	*n += p->path != NULL;
 	return p->path ? p : NULL;
 }
@@ -110,7 +110,7 @@ static struct place *add_measured_place(struct place **list, size_t *n, size_t *
 static int count_versions(struct store_stats *s, struct shfs_index *index)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	struct place *file = NULL;
+	struct path_usage *file = NULL;
 	int64_t last = 0;
 	int r = shfs_rows_open(index,
 	                       "SELECT v.file_id, v.path, v.object, v.size"
@@ -154,7 +154,7 @@ static size_t dir_len(const char *path)
 
 static int compare_dirs(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct path_usage *x = a, *y = b;
 	size_t n = dir_len(x->path), m = dir_len(y->path);
 	int c = memcmp(x->path, y->path, MIN(n, m));
 
@@ -163,14 +163,14 @@ static int compare_dirs(const void *a, const void *b)
 
 static int compare_stored(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct path_usage *x = a, *y = b;
 
 	return (x->stored < y->stored) - (x->stored > y->stored);
 }
 
 static int sum_dirs(struct store_stats *s)
 {
-	struct place *dir = NULL;
+	struct path_usage *dir = NULL;
 	size_t cap = 0;
 
 	if (s->n_files)
@@ -207,7 +207,7 @@ static void line(struct shfs_buf *out, const char *label, uint64_t bytes)
 }
 
 static void show_largest_places(struct shfs_buf *out, const char *title,
-                                const struct place *p, size_t n)
+                                const struct path_usage *p, size_t n)
 {
 	shfs_buf_printf(out, "\n%s\n", title);
 	for (size_t i = 0; i < n; i++) {
@@ -245,7 +245,7 @@ static bool show_store_stats(const struct store_stats *s, int64_t limit)
 	return shfs_show_flush(&out);
 }
 
-static void json_list(struct shfs_json *json, const char *key, const struct place *p,
+static void json_list(struct shfs_json *json, const char *key, const struct path_usage *p,
                       size_t n)
 {
 	shfs_json_array(json, key);

@@ -13,7 +13,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
-#include "common/watches.h"
+#include "common/recorders.h"
 
 #include <errno.h>
 #include <fcntl.h>

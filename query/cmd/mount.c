@@ -8,7 +8,7 @@
 #include "query/care/detach.h"
 
 #include "common/path.h"
-#include "common/watches.h"
+#include "common/recorders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static bool is_auto(void)
 	return !strcmp(opts.backend, "auto");
 }
 
-static bool is_watch(void)
+static bool is_recorder(void)
 {
 	return !is_auto() && strcmp(opts.backend, "fuse") != 0;
 }
@@ -214,7 +214,7 @@ static int start_daemon(struct shfs_context *ctx, char *dir, const char **progra
 {
 	int code;
 
-	*program = is_watch() || (is_auto() && has_helper()) ? watch : fuse;
+	*program = is_recorder() || (is_auto() && has_helper()) ? watch : fuse;
 	code = run_daemon(ctx, *program, dir);
 	if (code != SHFS_EXIT_UNAVAILABLE || !is_auto() || *program == fuse)
 		return code;
@@ -270,7 +270,7 @@ static int clear_dead(const char *path, const char *shown)
 
 	if (!shfs_mounts_list(0, NULL, &mounts))
 		found = shfs_mounts_at(&mounts, path);
-	if (!found || shfs_mount_is_watch(found))
+	if (!found || shfs_mount_is_recorder(found))
 		return SHFS_EXIT_OK;
 	mount = &mounts.list[found - mounts.list];
 	shfs_mount_ask(mount);
@@ -343,7 +343,7 @@ static int warn_before_mount(struct shfs_context *ctx, const char *dir)
 			"there is recorded, caches and mail, too; better mount a project",
 			shown.data);
 	warn_of_mounts(real, shown.data);
-	if (holds_store(ctx, real) && !is_watch())
+	if (holds_store(ctx, real) && !is_recorder())
 		shfs_warn("the store is inside %s: prune, gc and forget refuse to work "
 		          "as long as that is mounted",
 		          shown.data);
@@ -415,7 +415,7 @@ static int run_mount_command(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("--foreground takes one directory");
 		return SHFS_EXIT_USAGE;
 	}
-	if (is_watch() && opts.allow_other) {
+	if (is_recorder() && opts.allow_other) {
 		shfs_error("--allow-other is for mounts with FUSE: without it, others "
 		           "can enter the directory as before");
 		return SHFS_EXIT_USAGE;
@@ -427,7 +427,7 @@ static int run_mount_command(struct shfs_context *ctx, int argc, char **argv)
 			return code;
 		start_follower(ctx);
 		fflush(NULL);
-		return become_daemon(ctx, is_watch() ? watch : fuse, argv[0]);
+		return become_daemon(ctx, is_recorder() ? watch : fuse, argv[0]);
 	}
 	for (int i = 0; i < argc; i++) {
 		int code = mount_one(ctx, argv[i], &program);

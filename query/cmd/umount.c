@@ -9,7 +9,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
-#include "common/watches.h"
+#include "common/recorders.h"
 #include "store/journal/runtime.h"
 
 #include <errno.h>
@@ -273,8 +273,8 @@ static int check_mount_owner(const struct shfs_mount *mount, const char *shown)
 /* Asks a recorder to end, and waits until it has. */
 static int end_watch(const struct shfs_mount *mount, const char *shown)
 {
-	const struct shfs_watch_name name = { mount->dev, mount->ino };
-	int fd = shfs_watches_ask(&name, "end");
+	const struct shfs_recorder_name name = { mount->dev, mount->ino };
+	int fd = shfs_recorders_ask(&name, "end");
 	struct pollfd p = { fd, POLLIN, 0 };
 	char word[8];
 
@@ -303,7 +303,7 @@ static int end_mount(const struct shfs_mount *mount)
 	code = check_mount_owner(mount, shown.data);
 	if (code)
 		return code;
-	if (shfs_mount_is_watch(mount))
+	if (shfs_mount_is_recorder(mount))
 		return end_watch(mount, shown.data);
 	code = check_hidden(mount, shown.data);
 	if (code)

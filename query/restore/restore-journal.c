@@ -190,7 +190,7 @@ int shfs_restore_journal_enter(struct shfs_restore_journal *j, int dirfd)
 	directory = path_of_directory(dirfd);
 	if (!directory)
 		return -ENOMEM;
-	r = shfs_mounts_watch(directory);
+	r = shfs_mounts_recorder(directory);
 	if (r)
 		return MIN(r, 0);
 	r = find_root(j->index, directory, &root);

@@ -13,12 +13,12 @@
 
 #include "common/io.h"
 #include "common/path.h"
+#include "store/index-dir.h"
 #include "store/index/internal.h"
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
 #include "store/journal/rewrite.h"
 #include "store/objects/collect.h"
-#include "store/place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -404,7 +404,7 @@ static int carry_out_plan(struct shfs_store *store, const char *hook_dir,
 		if (!strncmp(p.lines[i], "blank ", 6))
 			r = blank_record(store, hook_dir, p.lines[i] + 6);
 	if (!r)
-		r = place_announce(store);
+		r = index_dir_announce(store);
 	if (!r)
 		r = shfs_index_rebuild(store, hook_dir, NULL);
 	if (!r)

@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "store/care/forget-plan.h"
 #include "store/care/forget.h"
+#include "store/index-dir.h"
 #include "store/index/internal.h"
 #include "store/journal/archived.h"
 #include "store/journal/hooklog.h"
@@ -13,7 +14,6 @@
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
-#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -595,7 +595,7 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 		m->stats.files_known += m->files[i].known;
 	m->stats.files = m->n_files;
 	if (!r && !m->dry_run && m->stats.files_known < m->stats.files)
-		r = place_announce(m->store)
+		r = index_dir_announce(m->store)
 		            ?: shfs_index_rebuild(m->store, hook_dir, NULL);
 	if (!r)
 		*stats = m->stats;

@@ -4,13 +4,13 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "store/care/index-check.h"
+#include "store/index-dir.h"
 #include "store/journal/frame.h"
 #include "store/journal/journal.h"
 #include "store/journal/rewrite.h"
 #include "store/objects/collect.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
-#include "store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -404,7 +404,7 @@ static int mend_index(struct repair *rp, const char *hook_dir)
 	if (!r)
 		r = copy_index(rp, "index.db-wal");
 	if (!r && journal)
-		r = place_announce(rp->store);
+		r = index_dir_announce(rp->store);
 	if (!r)
 		r = shfs_index_rebuild(rp->store, hook_dir, NULL);
 	rp->out->indexed = !r;

@@ -122,7 +122,7 @@ static int data_get(struct shfs_file *f, const void *data, size_t len)
 {
 	struct shfs_cursor c = { data, (const uint8_t *)data + len };
 	unsigned mask = len ? shfs_cursor_u8(&c) : 0;
-	struct shfs_known *k = &f->known;
+	struct shfs_sighting *k = &f->known;
 	uint64_t since;
 
 	f->root_id = mask & DATA_ROOT ? shfs_varint_get(&c) : 0;
@@ -151,7 +151,7 @@ static uint8_t *put_time(uint8_t *p, unsigned *mask, unsigned bit, int64_t value
 static struct shfs_arg file_data_arg(const struct shfs_file *f,
                                      uint8_t buf[static DATA_MAX])
 {
-	const struct shfs_known *k = &f->known;
+	const struct shfs_sighting *k = &f->known;
 	uint8_t *p = buf + 1;
 	uint64_t since =
 		f->since_ns ? shfs_zigzag(shfs_wrap_sub(f->since_ns, f->last_ns)) + 1 : 0;

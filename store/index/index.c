@@ -5,8 +5,8 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "schema.h"
+#include "store/index-dir.h"
 #include "store/objects/codec.h"
-#include "store/place.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -471,7 +471,7 @@ static int begin_anew(struct shfs_index *index, uint64_t number)
 	if (!r)
 		r = exec(index, "PRAGMA wal_checkpoint(TRUNCATE);"
 		                "PRAGMA secure_delete = OFF");
-	return r ? r : place_note(index->store, number);
+	return r ? r : index_dir_note(index->store, number);
 }
 
 static int prepare_writing(struct shfs_index *index)
@@ -489,7 +489,7 @@ static int prepare_writing(struct shfs_index *index)
 	if (!r && state != STATE_CURRENT)
 		r = make_schema(index, false);
 	if (!r)
-		r = place_is_stale(index->store, &number);
+		r = index_dir_is_stale(index->store, &number);
 	return r > 0 ? begin_anew(index, number) : r;
 }
 
@@ -660,7 +660,7 @@ int shfs_index_open_in_memory(struct shfs_store *store, struct shfs_index *from,
 	int r = open_empty(store, &index);
 
 	if (!r && from)
-		r = place_is_stale(store, &number);
+		r = index_dir_is_stale(store, &number);
 	if (r > 0) /* stale: its records were forgotten on another host */
 		r = 0, from = NULL;
 	if (!r && from)

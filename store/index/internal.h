@@ -577,7 +577,7 @@ _must_check_ int shfs_version_columns(sqlite3_stmt *stmt, int col,
  * content before (in the record seq), and has lost no record since: then nobody wrote in
  * between.
  */
-struct shfs_known {
+struct shfs_sighting {
 	int64_t ctime_first_ns, ctime_last_ns;
 	int64_t mtime_ns;
 	bool touched; /* its times were set meanwhile: mtime_ns is of no use */
@@ -598,7 +598,7 @@ struct shfs_file {
 	struct shfs_content content; /* of the latest version */
 	unsigned source;             /* of the latest version, as the next two */
 	int64_t maker_id, time_ns;
-	struct shfs_known known;
+	struct shfs_sighting known;
 	uint64_t dev, ino;        /* if it was seen with several names; else 0 */
 	struct shfs_inode *inode; /* NULL: not looked for yet */
 	size_t inode_at;          /* index among the names of inode */

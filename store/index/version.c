@@ -68,7 +68,7 @@ static bool is_complete_content(const struct shfs_content *c)
  */
 static bool is_same_by_times(const struct shfs_file *f, const struct shfs_content *c)
 {
-	const struct shfs_known *k = &f->known;
+	const struct shfs_sighting *k = &f->known;
 
 	if (c->ctime_ns == f->content.ctime_ns && c->mtime_ns == f->content.mtime_ns)
 		return true;
@@ -110,7 +110,7 @@ static bool left_the_same(const struct shfs_file *f, const struct shfs_content *
 static void know(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c)
 {
-	struct shfs_known *k = &f->known;
+	struct shfs_sighting *k = &f->known;
 
 	/* A late record may have an earlier ctime. */
 	if (!is_same_by_times(f, c) && c->ctime_ns > k->ctime_last_ns) {
@@ -222,7 +222,7 @@ static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
 int shfs_version_change(struct shfs_ingest *ing, struct shfs_file *f,
                         const struct shfs_inode_change *change)
 {
-	struct shfs_known *k = &f->known;
+	struct shfs_sighting *k = &f->known;
 
 	k->ctime_last_ns = MAX(k->ctime_last_ns, change->ctime_ns);
 	k->touched |= change->times;
@@ -416,11 +416,11 @@ static int append_version(struct shfs_ingest *ing, struct shfs_file *f,
 	f->maker_id = by->access_id;
 	f->content = *c;
 	f->time_ns = by->time_ns;
-	f->known = (struct shfs_known){ .mtime_ns = c->mtime_ns,
-		                        .ctime_first_ns = c->ctime_ns,
-		                        .ctime_last_ns = c->ctime_ns,
-		                        .by = ing->producer.id,
-		                        .seq = ing->producer.last_seq };
+	f->known = (struct shfs_sighting){ .mtime_ns = c->mtime_ns,
+		                           .ctime_first_ns = c->ctime_ns,
+		                           .ctime_last_ns = c->ctime_ns,
+		                           .by = ing->producer.id,
+		                           .seq = ing->producer.last_seq };
 	f->last_ns = MAX(f->last_ns, by->time_ns);
 	shfs_file_changed(ing, f);
 	ing->stats.versions++;

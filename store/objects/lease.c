@@ -14,7 +14,7 @@
 #include "common/debug.h"
 #include "common/io.h"
 #include "store/objects/collect.h"
-#include "store/objects/known.h"
+#include "store/objects/object-cache.h"
 #include "store/objects/packs.h"
 #include "store/objects/recent.h"
 
@@ -206,7 +206,7 @@ static int learn_generation(struct shfs_store *store, struct leases *l,
 	if (r)
 		return r;
 	recents_forget(store->recents);
-	known_forget(store->known);
+	object_cache_forget(store->object_cache);
 	shfs_debug(OBJECTS, "collection %" PRIu64 " condemns %zu objects%s", generation,
 	           (size_t)l->n_condemned, l->forgets ? ", to be forgotten" : "");
 	l->seen = generation;

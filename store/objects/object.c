@@ -4,8 +4,8 @@
 #include "common/debug.h"
 #include "common/io.h"
 #include "store/objects/content.h"
-#include "store/objects/known.h"
 #include "store/objects/lease.h"
+#include "store/objects/object-cache.h"
 #include "store/objects/object-internal.h"
 #include "store/objects/objects.h"
 
@@ -111,7 +111,7 @@ struct shfs_put {
 	struct shfs_store *store; /* borrowed */
 	bool leased;
 	struct shfs_object_id id;
-	uint64_t check;   /* of the content, see known.h */
+	uint64_t check;   /* of the content, see object-cache.h */
 	size_t len;       /* of the content */
 	uint64_t stored;  /* bytes */
 	bool there;       /* the object exists: nothing to write */
@@ -370,7 +370,7 @@ static bool put_is_known(struct shfs_put *put)
 	_cleanup_packed_ struct packed p = { 0 };
 
 	if (lease_condemns(put->store, &put->id) ||
-	    !known_has(put->store->known, &put->id, put->check) ||
+	    !object_cache_has(put->store->object_cache, &put->id, put->check) ||
 	    packs_read(put->store, &put->id, 0, &p))
 		return false;
 	if (!p.durable)
@@ -411,7 +411,7 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 	put->len = len;
 	put->file = LOOSE_FILE_NONE;
 	shfs_object_hash(data, len, put->id.hash);
-	put->check = known_check(store->known, data, len);
+	put->check = object_cache_check(store->object_cache, data, len);
 	r = shfs_lease_begin(store);
 	put->leased = !r;
 	if (!r)
@@ -718,7 +718,7 @@ static void batch_end(struct batch *b, int error)
 		if (error)
 			continue;
 		if (!(put->there ? put->there_loose : put->loose))
-			known_add(b->store->known, &put->id, put->check);
+			object_cache_add(b->store->object_cache, &put->id, put->check);
 		put->unsynced = NULL;
 		put_drop_bytes(put);
 	}

@@ -9,11 +9,11 @@
 
 #define WINDOW       48   /* bytes that a feature is made of, about */
 #define SAMPLE_SHIFT 59   /* one position of 32 gives a feature */
-#define PLACES       8192 /* features that are remembered */
+#define FEATURES     8192 /* features that are remembered */
 #define VOTES_MIN    2    /* features that similar contents have in common */
 #define BUCKETS      4096
 
-struct place {
+struct feature_entry {
 	uint32_t feature;
 	struct recent *recent; /* borrowed; it is kept */
 };
@@ -23,7 +23,7 @@ struct recents {
 	struct recent *list; /* the oldest first */
 	size_t bytes;
 	struct recent *by_id[BUCKETS];
-	struct place places[PLACES];
+	struct feature_entry features[FEATURES];
 };
 
 /* --- features --- */
@@ -82,9 +82,9 @@ void recent_features(const void *data, size_t len, uint32_t out[static RECENT_FE
 
 /* --- the list; with the lock held --- */
 
-static struct place *place_of_feature(struct recents *r, uint32_t feature)
+static struct feature_entry *entry_of_feature(struct recents *r, uint32_t feature)
 {
-	return &r->places[feature * 2654435761u >> 19];
+	return &r->features[feature * 2654435761u >> 19];
 }
 
 static struct recent **bucket_of_object(struct recents *r,
@@ -106,10 +106,10 @@ static void drop_recent(struct recents *r, struct recent *recent)
 	recent->kept = false;
 	r->bytes -= weight(recent);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++) {
-		struct place *place = place_of_feature(r, recent->features[i]);
+		struct feature_entry *entry = entry_of_feature(r, recent->features[i]);
 
-		if (place->recent == recent)
-			*place = (struct place){ 0 };
+		if (entry->recent == recent)
+			*entry = (struct feature_entry){ 0 };
 	}
 	recent_unref(recent);
 }
@@ -194,8 +194,8 @@ struct recent *recents_add(struct recents *r, const struct shfs_object_id *id,
 	r->bytes += weight(recent);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++)
 		if (features[i])
-			*place_of_feature(r, features[i]) =
-				(struct place){ features[i], recent };
+			*entry_of_feature(r, features[i]) =
+				(struct feature_entry){ features[i], recent };
 	while (r->bytes > RECENT_BYTES_MAX)
 		drop_recent(r, r->list);
 	pthread_mutex_unlock(&r->lock);
@@ -223,9 +223,9 @@ struct recent *recents_similar(struct recents *r,
 
 	pthread_mutex_lock(&r->lock);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++) {
-		const struct place *place = place_of_feature(r, features[i]);
+		const struct feature_entry *entry = entry_of_feature(r, features[i]);
 
-		voted[i] = features[i] && place->feature == features[i] ? place->recent
+		voted[i] = features[i] && entry->feature == features[i] ? entry->recent
 		                                                        : NULL;
 	}
 	for (unsigned i = 0; i < RECENT_FEATURES; i++) {

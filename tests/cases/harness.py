@@ -230,7 +230,7 @@ class Watch(Daemon):
         return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
 
     def settle(self, seconds=1):
-        """Until all that happened is recorded, if it answers; common/watches.h has the protocol."""
+        """Until all that happened is recorded, if it answers; common/recorders.h has the protocol."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking, contextlib.suppress(OSError):
             root = os.stat(self.directory)
             asking.settimeout(seconds * PATIENCE)

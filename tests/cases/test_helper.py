@@ -610,7 +610,7 @@ def test_a_watch_that_dies_is_told_and_logged(sandbox, helper):
         process.stdin.flush()
         assert process.stdout.readline() == "ended Connection reset by peer\n"
         process.stdin.close()
-    helper.wait_log("a watch was ended by signal 9")
+    helper.wait_log("a subscription was ended by signal 9")
     helper.wait_quiet()
 
 

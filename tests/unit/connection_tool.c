@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 		r = shfs_connection_open(argv[1], &c, &why);
 	if (r)
 		return fail("open", r, &why);
-	r = shfs_connection_watch(c, root, argv[2], &why);
+	r = shfs_connection_subscribe(c, root, argv[2], &why);
 	if (!r) {
 		printf("ready %s; %s\n", shfs_connection_driver(c),
 		       shfs_connection_why(c));

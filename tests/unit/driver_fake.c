@@ -13,15 +13,15 @@ struct shfs_driver {
 	uint64_t sequence;
 };
 
-static int unable(const struct shfs_watch_order *order, struct shfs_driver **out,
+static int unable(const struct shfs_subscription_order *order, struct shfs_driver **out,
                   struct shfs_buf *why)
 {
 	shfs_buf_str(why, "it never works");
 	return -EOPNOTSUPP;
 }
 
-static int fake_open(const struct shfs_watch_order *order, struct shfs_driver **out,
-                     struct shfs_buf *why)
+static int fake_open(const struct shfs_subscription_order *order,
+                     struct shfs_driver **out, struct shfs_buf *why)
 {
 	struct shfs_driver *d = calloc(1, sizeof(*d));
 

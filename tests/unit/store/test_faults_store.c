@@ -4,7 +4,7 @@
 #include "tests/unit/faultkit.h"
 
 #include "common/config.h"
-#include "common/watches.h"
+#include "common/recorders.h"
 #include "recording/status.h"
 #include "store/capture/alert.h"
 #include "store/capture/capture.h"
@@ -414,11 +414,11 @@ static void test_surroundings(void **state)
 static int ask_watches(struct shfs_store *store)
 {
 	_cleanup_close_ int root = open(project, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int listening = shfs_watches_listen(root);
-	_cleanup_free_ struct shfs_watch_name *names = NULL;
+	_cleanup_close_ int listening = shfs_recorders_listen(root);
+	_cleanup_free_ struct shfs_recorder_name *names = NULL;
 	_cleanup_close_ int asked = -1;
 	size_t n = 0;
-	int r = listening < 0 ? listening : shfs_watches_list(&names, &n);
+	int r = listening < 0 ? listening : shfs_recorders_list(&names, &n);
 	bool found = false;
 	struct stat st;
 
@@ -427,11 +427,11 @@ static int ask_watches(struct shfs_store *store)
 	for (size_t i = 0; i < n && !found; i++) {
 		found = names[i].dev == st.st_dev && names[i].ino == st.st_ino;
 		if (found)
-			asked = shfs_watches_ask(&names[i], "root");
+			asked = shfs_recorders_ask(&names[i], "root");
 	}
 	if (asked >= 0) {
-		char word[SHFS_WATCH_WORD_MAX];
-		_cleanup_close_ int fd = shfs_watches_accept(listening, word);
+		char word[SHFS_RECORDER_WORD_MAX];
+		_cleanup_close_ int fd = shfs_recorders_accept(listening, word);
 
 		return fd < 0 ? fd : strcmp(word, "root") != 0;
 	}

@@ -22,7 +22,7 @@ struct place {
 
 static atomic_uint n_dropped;
 
-static void count_drop(struct shfs_watch *watch)
+static void count_drop(void *watch)
 {
 	atomic_fetch_add(&n_dropped, 1);
 }

@@ -262,7 +262,7 @@ static void a_refusal_says_why(void **state)
 
 	shfs_packet_fill(&p, SHFS_PACKET_READY, -ENOENT, NULL, "there is no such thing");
 	assert_int_equal(shfs_packet_send(f->helper, &p, sizeof(p), NULL, 0), 0);
-	assert_int_equal(shfs_connection_watch(f->c, 0, "this", &why), -ENOENT);
+	assert_int_equal(shfs_connection_subscribe(f->c, 0, "this", &why), -ENOENT);
 	assert_string_equal(why.data, "there is no such thing");
 	assert_int_equal(shfs_packet_receive(f->helper, in), 1);
 	assert_int_equal(in->packet.type, SHFS_PACKET_WATCH);
@@ -278,7 +278,7 @@ static void an_order_without_an_answer(void **state)
 	struct fixture *f = *state;
 
 	shutdown(f->helper, SHUT_RDWR);
-	assert_int_equal(shfs_connection_watch(f->c, 0, NULL, &why), -ECONNRESET);
+	assert_int_equal(shfs_connection_subscribe(f->c, 0, NULL, &why), -ECONNRESET);
 	assert_string_equal(why.data, "the helper ended without an answer");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /dev/shfs: each open file of it is a watch. */
+/* /dev/shfs: each open file of it is a subscription. */
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -15,47 +15,48 @@
 
 #define WATCHES_MAX 128
 
-LIST_HEAD(shfs_watches);
-static DEFINE_MUTEX(watches_lock); /* for changes of the list and of watches */
-static unsigned int watch_count;
+LIST_HEAD(shfs_subscriptions);
+static DEFINE_MUTEX(
+	subscriptions_lock); /* for changes of the list and of subscriptions */
+static unsigned int subscription_count;
 static u64 last_serial;
 
 /* --- pins: written files, until they are taken --- */
 
-static int make_pins(struct shfs_watch *watch)
+static int make_pins(struct shfs_subscription *sub)
 {
-	watch->pins = vzalloc(array_size(SHFS_PINS, sizeof(*watch->pins)));
-	if (!watch->pins)
+	sub->pins = vzalloc(array_size(SHFS_PINS, sizeof(*sub->pins)));
+	if (!sub->pins)
 		return -ENOMEM;
 	for (u32 i = 0; i < SHFS_PINS; i++)
-		watch->pins[i].next = i + 1;
+		sub->pins[i].next = i + 1;
 	return 0;
 }
 
-u64 shfs_pin(struct shfs_watch *watch, const struct path *path)
+u64 shfs_pin(struct shfs_subscription *sub, const struct path *path)
 {
 	struct shfs_pin *pin;
 	u64 id = 0;
 
-	spin_lock(&watch->pins_lock);
-	if (watch->free_pin < SHFS_PINS) {
-		pin = &watch->pins[watch->free_pin];
+	spin_lock(&sub->pins_lock);
+	if (sub->free_pin < SHFS_PINS) {
+		pin = &sub->pins[sub->free_pin];
 		/* an id is never 0 */
 		pin->generation++;
-		id = (u64)pin->generation << 32 | (watch->free_pin + 1);
-		watch->free_pin = pin->next;
-		watch->pin_count++;
+		id = (u64)pin->generation << 32 | (sub->free_pin + 1);
+		sub->free_pin = pin->next;
+		sub->pin_count++;
 		pin->path = *path;
 		path_get(&pin->path);
 	} else {
-		watch->unpinned++;
+		sub->unpinned++;
 	}
-	spin_unlock(&watch->pins_lock);
+	spin_unlock(&sub->pins_lock);
 	return id;
 }
 
 /* Removes the pin; the caller owns path then. */
-static bool unpin(struct shfs_watch *watch, u64 id, struct path *path)
+static bool unpin(struct shfs_subscription *sub, u64 id, struct path *path)
 {
 	u32 i = (u32)id - 1;
 	struct shfs_pin *pin;
@@ -63,31 +64,31 @@ static bool unpin(struct shfs_watch *watch, u64 id, struct path *path)
 
 	if (i >= SHFS_PINS)
 		return false;
-	pin = &watch->pins[i];
-	spin_lock(&watch->pins_lock);
+	pin = &sub->pins[i];
+	spin_lock(&sub->pins_lock);
 	if (pin->path.dentry && pin->generation == id >> 32) {
 		found = true;
 		*path = pin->path;
 		pin->path.dentry = NULL;
-		pin->next = watch->free_pin;
-		watch->free_pin = i;
-		watch->pin_count--;
+		pin->next = sub->free_pin;
+		sub->free_pin = i;
+		sub->pin_count--;
 	}
-	spin_unlock(&watch->pins_lock);
+	spin_unlock(&sub->pins_lock);
 	return found;
 }
 
-static void free_pins(struct shfs_watch *watch)
+static void free_pins(struct shfs_subscription *sub)
 {
-	if (!watch->pins)
+	if (!sub->pins)
 		return;
 	for (u32 i = 0; i < SHFS_PINS; i++)
-		if (watch->pins[i].path.dentry)
-			path_put(&watch->pins[i].path);
-	vfree(watch->pins);
+		if (sub->pins[i].path.dentry)
+			path_put(&sub->pins[i].path);
+	vfree(sub->pins);
 }
 
-static long open_pinned_file(struct shfs_watch *watch,
+static long open_pinned_file(struct shfs_subscription *sub,
 			     struct shfs_device_take __user *argument)
 {
 	struct shfs_device_take order;
@@ -100,7 +101,7 @@ static long open_pinned_file(struct shfs_watch *watch,
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
 		return fd;
-	if (!unpin(watch, order.pin, &path)) {
+	if (!unpin(sub, order.pin, &path)) {
 		put_unused_fd(fd);
 		return -ENOENT;
 	}
@@ -155,7 +156,7 @@ static int copy_mount(struct shfs_mount *mount, const struct shfs_device_mount *
 	return 0;
 }
 
-static long set_mounts(struct shfs_watch *watch,
+static long set_mounts(struct shfs_subscription *sub,
 		       struct shfs_device_mounts __user *argument)
 {
 	struct shfs_device_mount __user *list;
@@ -188,30 +189,30 @@ static long set_mounts(struct shfs_watch *watch,
 		kfree(mounts);
 		mounts = NULL;
 	}
-	mutex_lock(&watches_lock);
-	before = rcu_replace_pointer(watch->mounts, mounts,
-				     lockdep_is_held(&watches_lock));
-	mutex_unlock(&watches_lock);
+	mutex_lock(&subscriptions_lock);
+	before = rcu_replace_pointer(sub->mounts, mounts,
+				     lockdep_is_held(&subscriptions_lock));
+	mutex_unlock(&subscriptions_lock);
 	synchronize_rcu();
 	free_mounts(before);
 	return 0;
 }
 
-/* --- a watch --- */
+/* --- a subscription --- */
 
-static void destroy_watch(struct shfs_watch *watch)
+static void destroy_watch(struct shfs_subscription *sub)
 {
-	if (!watch)
+	if (!sub)
 		return;
-	free_pins(watch);
-	shfs_writers_free(watch);
-	shfs_rings_free(watch);
-	free_mounts(rcu_dereference_protected(watch->mounts, true));
-	if (watch->pid_ns)
-		put_pid_ns(watch->pid_ns);
-	put_user_ns(watch->user_ns);
-	path_put(&watch->root);
-	kvfree(watch);
+	free_pins(sub);
+	shfs_writers_free(sub);
+	shfs_rings_free(sub);
+	free_mounts(rcu_dereference_protected(sub->mounts, true));
+	if (sub->pid_ns)
+		put_pid_ns(sub->pid_ns);
+	put_user_ns(sub->user_ns);
+	path_put(&sub->root);
+	kvfree(sub);
 }
 
 static struct pid_namespace *pid_ns_of(pid_t number)
@@ -229,39 +230,41 @@ static struct pid_namespace *pid_ns_of(pid_t number)
 	return ns;
 }
 
-static struct shfs_watch *alloc_watch(const struct file *root)
+static struct shfs_subscription *alloc_subscription(const struct file *root)
 {
-	struct shfs_watch *watch = kvzalloc(sizeof(*watch), GFP_KERNEL);
+	struct shfs_subscription *sub = kvzalloc(sizeof(*sub), GFP_KERNEL);
 
-	if (!watch)
+	if (!sub)
 		return NULL;
-	watch->root = root->f_path;
-	path_get(&watch->root);
-	watch->user_ns = get_user_ns(current_user_ns());
-	spin_lock_init(&watch->writers_lock);
-	spin_lock_init(&watch->pins_lock);
-	init_waitqueue_head(&watch->wait);
-	return watch;
+	sub->root = root->f_path;
+	path_get(&sub->root);
+	sub->user_ns = get_user_ns(current_user_ns());
+	spin_lock_init(&sub->writers_lock);
+	spin_lock_init(&sub->pins_lock);
+	init_waitqueue_head(&sub->wait);
+	return sub;
 }
 
-static int fill_watch(struct shfs_watch *watch, const struct shfs_device_watch *order)
+static int fill_subscription(struct shfs_subscription *sub,
+			     const struct shfs_device_subscription *order)
 {
 	int r;
 
-	watch->uid = make_kuid(watch->user_ns, order->uid);
-	watch->all_users = !order->uid;
-	if (!uid_valid(watch->uid))
+	sub->uid = make_kuid(sub->user_ns, order->uid);
+	sub->all_users = !order->uid;
+	if (!uid_valid(sub->uid))
 		return -EINVAL;
-	watch->pid_ns = pid_ns_of(order->pid);
-	if (!watch->pid_ns)
+	sub->pid_ns = pid_ns_of(order->pid);
+	if (!sub->pid_ns)
 		return -ESRCH;
-	r = make_pins(watch);
-	return r ? r : shfs_rings_make(watch);
+	r = make_pins(sub);
+	return r ? r : shfs_rings_make(sub);
 }
 
-static struct shfs_watch *make_watch(const struct shfs_device_watch *order)
+static struct shfs_subscription *
+make_subscription(const struct shfs_device_subscription *order)
 {
-	struct shfs_watch *watch;
+	struct shfs_subscription *sub;
 	struct file *root;
 	int r;
 
@@ -270,77 +273,79 @@ static struct shfs_watch *make_watch(const struct shfs_device_watch *order)
 	root = fget(order->root);
 	if (!root)
 		return ERR_PTR(-EBADF);
-	watch = d_is_dir(root->f_path.dentry) ? alloc_watch(root) : ERR_PTR(-ENOTDIR);
+	sub = d_is_dir(root->f_path.dentry) ? alloc_subscription(root)
+					    : ERR_PTR(-ENOTDIR);
 	fput(root);
-	if (IS_ERR_OR_NULL(watch))
-		return watch ? watch : ERR_PTR(-ENOMEM);
-	r = fill_watch(watch, order);
+	if (IS_ERR_OR_NULL(sub))
+		return sub ? sub : ERR_PTR(-ENOMEM);
+	r = fill_subscription(sub, order);
 	if (r) {
-		destroy_watch(watch);
+		destroy_watch(sub);
 		return ERR_PTR(r);
 	}
-	return watch;
+	return sub;
 }
 
-static int attach_watch(struct file *file, struct shfs_watch *watch)
+static int attach_watch(struct file *file, struct shfs_subscription *sub)
 {
 	int r = 0;
 
-	mutex_lock(&watches_lock);
+	mutex_lock(&subscriptions_lock);
 	if (file->private_data) {
 		r = -EBUSY;
-	} else if (watch_count >= WATCHES_MAX) {
+	} else if (subscription_count >= WATCHES_MAX) {
 		r = -EMFILE;
 	} else {
-		watch_count++;
-		watch->serial = ++last_serial;
-		list_add_tail_rcu(&watch->node, &shfs_watches);
-		/* complete before watch_of() can see it */
-		smp_store_release(&file->private_data, watch);
+		subscription_count++;
+		sub->serial = ++last_serial;
+		list_add_tail_rcu(&sub->node, &shfs_subscriptions);
+		/* complete before subscription_of() can see it */
+		smp_store_release(&file->private_data, sub);
 	}
-	mutex_unlock(&watches_lock);
+	mutex_unlock(&subscriptions_lock);
 	return r;
 }
 
-static long start_watch(struct file *file, struct shfs_device_watch __user *argument)
+static long start_watch(struct file *file,
+			struct shfs_device_subscription __user *argument)
 {
-	struct shfs_device_watch order;
-	struct shfs_watch *watch;
+	struct shfs_device_subscription order;
+	struct shfs_subscription *sub;
 	int r;
 
 	if (copy_from_user(&order, argument, sizeof(order)))
 		return -EFAULT;
-	watch = make_watch(&order);
-	if (IS_ERR(watch))
-		return PTR_ERR(watch);
+	sub = make_subscription(&order);
+	if (IS_ERR(sub))
+		return PTR_ERR(sub);
 	order.rings = nr_cpu_ids;
-	order.ring_bytes = watch->ring_bytes;
+	order.ring_bytes = sub->ring_bytes;
 	r = copy_to_user(argument, &order, sizeof(order)) ? -EFAULT : 0;
 	if (!r)
-		r = attach_watch(file, watch);
+		r = attach_watch(file, sub);
 	if (r)
-		destroy_watch(watch);
+		destroy_watch(sub);
 	return r;
 }
 
-static long copy_watch_status(struct shfs_watch *watch,
+static long copy_watch_status(struct shfs_subscription *sub,
 			      struct shfs_device_status __user *argument)
 {
 	struct shfs_device_status status = {
 		.unseen = shfs_name_unseen(),
-		.untracked = atomic64_read(&watch->untracked),
+		.untracked = atomic64_read(&sub->untracked),
 	};
 
-	spin_lock(&watch->pins_lock);
-	status.unpinned = watch->unpinned;
-	status.pins = watch->pin_count;
-	spin_unlock(&watch->pins_lock);
+	spin_lock(&sub->pins_lock);
+	status.unpinned = sub->unpinned;
+	status.pins = sub->pin_count;
+	spin_unlock(&sub->pins_lock);
 	return copy_to_user(argument, &status, sizeof(status)) ? -EFAULT : 0;
 }
 
 /* --- the device --- */
 
-static struct shfs_watch *watch_of(struct file *file)
+static struct shfs_subscription *subscription_of(struct file *file)
 {
 	/* written by attach_watch() */
 	return smp_load_acquire(&file->private_data);
@@ -355,65 +360,65 @@ static int device_open(struct inode *inode, struct file *file)
 
 static long device_ioctl(struct file *file, unsigned int request, unsigned long argument)
 {
-	struct shfs_watch *watch = watch_of(file);
+	struct shfs_subscription *sub = subscription_of(file);
 	void __user *pointer = (void __user *)argument;
 
-	if (request == SHFS_DEVICE_WATCH)
+	if (request == SHFS_DEVICE_SUBSCRIBE)
 		return start_watch(file, pointer);
-	if (!watch)
+	if (!sub)
 		return -ENODEV;
 	switch (request) {
 	case SHFS_DEVICE_TAKE:
-		return open_pinned_file(watch, pointer);
+		return open_pinned_file(sub, pointer);
 	case SHFS_DEVICE_MOUNTS:
-		return set_mounts(watch, pointer);
+		return set_mounts(sub, pointer);
 	case SHFS_DEVICE_STATUS:
-		return copy_watch_status(watch, pointer);
+		return copy_watch_status(sub, pointer);
 	}
 	return -ENOTTY;
 }
 
 static int device_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	struct shfs_watch *watch = watch_of(file);
+	struct shfs_subscription *sub = subscription_of(file);
 	unsigned long bytes, cpu;
 
-	if (!watch)
+	if (!sub)
 		return -ENODEV;
-	bytes = SHFS_DEVICE_HEADER_BYTES + watch->ring_bytes;
+	bytes = SHFS_DEVICE_HEADER_BYTES + sub->ring_bytes;
 	cpu = vma->vm_pgoff / (bytes >> PAGE_SHIFT);
 	if (vma->vm_pgoff % (bytes >> PAGE_SHIFT) || cpu >= nr_cpu_ids ||
 	    vma->vm_end - vma->vm_start != bytes)
 		return -EINVAL;
-	if (!watch->rings[cpu])
+	if (!sub->rings[cpu])
 		return -ENXIO;
-	return remap_vmalloc_range(vma, watch->rings[cpu]->shared, 0);
+	return remap_vmalloc_range(vma, sub->rings[cpu]->shared, 0);
 }
 
 static __poll_t device_poll(struct file *file, poll_table *table)
 {
-	struct shfs_watch *watch = watch_of(file);
+	struct shfs_subscription *sub = subscription_of(file);
 
-	if (!watch)
+	if (!sub)
 		return EPOLLERR;
-	poll_wait(file, &watch->wait, table);
-	if (READ_ONCE(watch->pin_count) > SHFS_PINS / 8 || shfs_rings_want_reader(watch))
+	poll_wait(file, &sub->wait, table);
+	if (READ_ONCE(sub->pin_count) > SHFS_PINS / 8 || shfs_rings_want_reader(sub))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }
 
 static int device_release(struct inode *inode, struct file *file)
 {
-	struct shfs_watch *watch = file->private_data;
+	struct shfs_subscription *sub = file->private_data;
 
-	if (!watch)
+	if (!sub)
 		return 0;
-	mutex_lock(&watches_lock);
-	list_del_rcu(&watch->node);
-	watch_count--;
-	mutex_unlock(&watches_lock);
+	mutex_lock(&subscriptions_lock);
+	list_del_rcu(&sub->node);
+	subscription_count--;
+	mutex_unlock(&subscriptions_lock);
 	synchronize_rcu();
-	destroy_watch(watch);
+	destroy_watch(sub);
 	return 0;
 }
 

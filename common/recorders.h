@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watches.h - finds and asks recordings without a mount.
+ * recorders.h - finds and asks recordings without a mount.
  *
  * Each recorder listens on a socket whose name, in the abstract namespace (unix(7)), is
  * made of the user and of the device and inode number of its directory. So a second
@@ -24,32 +24,33 @@
  * has SHFS_HELPER. */
 #define SHFS_HELPER_SOCKET "/run/shfs/helper.sock"
 
-#define SHFS_WATCH_ANSWER_MAX 65536
-#define SHFS_WATCH_WORD_MAX   16
+#define SHFS_WATCH_ANSWER_MAX  65536
+#define SHFS_RECORDER_WORD_MAX 16
 
-struct shfs_watch_name {
+struct shfs_recorder_name {
 	dev_t dev;
 	ino_t ino;
 };
 
 /* Takes the name of the directory behind root_fd: returns a socket to accept from.
  * -EADDRINUSE: the directory is recorded already. */
-_must_check_ int shfs_watches_listen(int root_fd);
+_must_check_ int shfs_recorders_listen(int root_fd);
 
 /* Accepts the next question: returns the fd to answer on. word ends with a NUL. -EACCES:
  * another user asked; no error is a reason to stop. */
-_must_check_ int shfs_watches_accept(int listening,
-                                     char word[static SHFS_WATCH_WORD_MAX]);
+_must_check_ int shfs_recorders_accept(int listening,
+                                       char word[static SHFS_RECORDER_WORD_MAX]);
 
 /* Lists the recorders of this user. *out: malloc'ed. */
-_must_check_ int shfs_watches_list(struct shfs_watch_name **out, size_t *n);
+_must_check_ int shfs_recorders_list(struct shfs_recorder_name **out, size_t *n);
 
 /* Asks a recorder: returns an fd on which the answer comes. -ECONNREFUSED: it has ended.
  * -EACCES: it belongs to another user. */
-_must_check_ int shfs_watches_ask(const struct shfs_watch_name *name, const char *word);
+_must_check_ int shfs_recorders_ask(const struct shfs_recorder_name *name,
+                                    const char *word);
 
 /* Asks a recorder, waits for the answer, a second at most (-EAGAIN), and appends it to
  * out.
  */
-_must_check_ int shfs_watches_answer(const struct shfs_watch_name *name, const char *word,
-                                     struct shfs_buf *out);
+_must_check_ int shfs_recorders_answer(const struct shfs_recorder_name *name,
+                                       const char *word, struct shfs_buf *out);

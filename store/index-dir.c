@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/place.h"
+#include "store/index-dir.h"
 
 #include "common/io.h"
 #include "common/path.h"
@@ -57,7 +57,7 @@ static int open_place_below(char *base, const char *name, char **path)
 	return r;
 }
 
-int place_open(const char *store_path, char **path)
+int index_dir_open(const char *store_path, char **path)
 {
 	char name[20], shared[40], *runtime;
 	int r;
@@ -90,7 +90,7 @@ static int read_number(int dirfd, uint64_t *out)
 	return r == -ENOENT ? 0 : r;
 }
 
-int place_announce(struct shfs_store *store)
+int index_dir_announce(struct shfs_store *store)
 {
 	uint64_t number; /* random, not counted: two hosts may announce at once */
 
@@ -100,7 +100,7 @@ int place_announce(struct shfs_store *store)
 	                          sizeof(number));
 }
 
-int place_is_stale(struct shfs_store *store, uint64_t *number)
+int index_dir_is_stale(struct shfs_store *store, uint64_t *number)
 {
 	uint64_t noted = 0;
 	int r;
@@ -113,7 +113,7 @@ int place_is_stale(struct shfs_store *store, uint64_t *number)
 	return r ? r : noted != *number;
 }
 
-int place_note(struct shfs_store *store, uint64_t number)
+int index_dir_note(struct shfs_store *store, uint64_t number)
 {
 	return shfs_write_file_at(store->index_fd, REWRITTEN, 0600, &number,
 	                          sizeof(number));

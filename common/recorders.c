@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/watches.h"
+#include "common/recorders.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #define WAIT_SEC 1
 #define NAME     "shfs-%u-watch-%" PRIx64 "-%" PRIx64
 
-static socklen_t address_of(const struct shfs_watch_name *name,
+static socklen_t address_of(const struct shfs_recorder_name *name,
                             struct sockaddr_un *address)
 {
 	int n;
@@ -47,7 +47,7 @@ static bool is_peer_of_user(int fd, uid_t uid)
 	       (peer.uid == uid || !peer.uid);
 }
 
-int shfs_watches_listen(int root_fd)
+int shfs_recorders_listen(int root_fd)
 {
 	_cleanup_close_ int fd = open_watch_socket();
 	struct sockaddr_un address;
@@ -56,13 +56,13 @@ int shfs_watches_listen(int root_fd)
 
 	if (fd < 0 || fstat(root_fd, &st))
 		return -errno;
-	len = address_of(&(struct shfs_watch_name){ st.st_dev, st.st_ino }, &address);
+	len = address_of(&(struct shfs_recorder_name){ st.st_dev, st.st_ino }, &address);
 	if (bind(fd, (struct sockaddr *)&address, len) || listen(fd, BACKLOG))
 		return -errno;
 	return TAKE_FD(fd);
 }
 
-int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
+int shfs_recorders_accept(int listening, char word[static SHFS_RECORDER_WORD_MAX])
 {
 	_cleanup_close_ int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	ssize_t n;
@@ -72,7 +72,7 @@ int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
 	if (!is_peer_of_user(fd, geteuid()))
 		return -EACCES;
 	limit_wait(fd);
-	n = recv(fd, word, SHFS_WATCH_WORD_MAX - 1, 0);
+	n = recv(fd, word, SHFS_RECORDER_WORD_MAX - 1, 0);
 	if (n <= 0)
 		return n ? -errno : -ECONNRESET;
 	word[n] = '\0';
@@ -81,7 +81,7 @@ int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
 
 /* Parses a line of /proc/net/unix: it ends with the name, with "@" for the NUL before it.
  */
-static bool parse_unix_line(const char *line, struct shfs_watch_name *out)
+static bool parse_unix_line(const char *line, struct shfs_recorder_name *out)
 {
 	const char *name = strstr(line, " @shfs-");
 	uint64_t dev, ino;
@@ -91,14 +91,14 @@ static bool parse_unix_line(const char *line, struct shfs_watch_name *out)
 	if (!name || sscanf(name + 2, NAME "%n", &uid, &dev, &ino, &end) != 3 ||
 	    name[2 + end] != '\n' || uid != geteuid())
 		return false;
-	*out = (struct shfs_watch_name){ (dev_t)dev, (ino_t)ino };
+	*out = (struct shfs_recorder_name){ (dev_t)dev, (ino_t)ino };
 	return true;
 }
 
 /* Is the name in the list already? Accepted connections have the name of their listener.
  */
-static bool is_watch_listed(const struct shfs_watch_name *names, size_t n,
-                            const struct shfs_watch_name *name)
+static bool is_watch_listed(const struct shfs_recorder_name *names, size_t n,
+                            const struct shfs_recorder_name *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (names[i].dev == name->dev && names[i].ino == name->ino)
@@ -106,12 +106,12 @@ static bool is_watch_listed(const struct shfs_watch_name *names, size_t n,
 	return false;
 }
 
-int shfs_watches_list(struct shfs_watch_name **out, size_t *n_out)
+int shfs_recorders_list(struct shfs_recorder_name **out, size_t *n_out)
 {
 	_cleanup_fclose_ FILE *file = fopen("/proc/net/unix", "re");
-	_cleanup_free_ struct shfs_watch_name *names = NULL;
+	_cleanup_free_ struct shfs_recorder_name *names = NULL;
 	_cleanup_free_ char *line = NULL;
-	struct shfs_watch_name name, *grown;
+	struct shfs_recorder_name name, *grown;
 	size_t n = 0, size = 0;
 
 	if (!file)
@@ -130,7 +130,7 @@ int shfs_watches_list(struct shfs_watch_name **out, size_t *n_out)
 	return 0;
 }
 
-int shfs_watches_ask(const struct shfs_watch_name *name, const char *word)
+int shfs_recorders_ask(const struct shfs_recorder_name *name, const char *word)
 {
 	_cleanup_close_ int fd = open_watch_socket();
 	struct sockaddr_un address;
@@ -149,11 +149,11 @@ int shfs_watches_ask(const struct shfs_watch_name *name, const char *word)
 	return TAKE_FD(fd);
 }
 
-int shfs_watches_answer(const struct shfs_watch_name *name, const char *word,
-                        struct shfs_buf *out)
+int shfs_recorders_answer(const struct shfs_recorder_name *name, const char *word,
+                          struct shfs_buf *out)
 {
 	_cleanup_free_ char *answer = malloc(SHFS_WATCH_ANSWER_MAX);
-	_cleanup_close_ int fd = answer ? shfs_watches_ask(name, word) : -ENOMEM;
+	_cleanup_close_ int fd = answer ? shfs_recorders_ask(name, word) : -ENOMEM;
 	ssize_t n;
 
 	if (fd < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kmod-fast-path/helper/watch.h"
+#include "kmod-fast-path/helper/subscription.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -23,7 +23,7 @@
 #define SEND_EACH 128   /* events, while many are drained */
 #define LAST_MS   1000  /* for a recorder to take the rest, once the driver ended */
 
-struct watch {
+struct subscription {
 	int socket, signal_fd, root_fd;
 	struct shfs_peer peer;
 	const struct shfs_driver_ops *ops;
@@ -43,8 +43,8 @@ void shfs_helper_refuse(int socket, int error, const char *why)
 	(void)!shfs_packet_send(socket, &ready, sizeof(ready), NULL, 0);
 }
 
-_printf_(3, 4) static int refuse_order(const struct watch *w, int error, const char *fmt,
-                                       ...)
+_printf_(3, 4) static int refuse_order(const struct subscription *w, int error,
+                                       const char *fmt, ...)
 {
 	char why[512];
 	va_list ap;
@@ -61,7 +61,7 @@ _printf_(3, 4) static int refuse_order(const struct watch *w, int error, const c
 /* --- the order --- */
 
 /* 1: a packet; 0: the connection or the helper ends without an order. */
-static int wait_for_order(struct watch *w)
+static int wait_for_order(struct subscription *w)
 {
 	struct pollfd fds[] = { { w->socket, POLLIN }, { w->signal_fd, POLLIN } };
 	int r = poll(fds, ARRAY_SIZE(fds), ORDER_MS);
@@ -89,7 +89,7 @@ static int check_root(int fd)
 	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
-static int check_order(struct watch *w)
+static int check_order(struct subscription *w)
 {
 	struct shfs_packet_in *in = w->in;
 	int r = shfs_packet_check(in->data, in->len);
@@ -116,10 +116,10 @@ static int check_order(struct watch *w)
 /* --- which driver --- */
 
 /* Opens the driver, or appends to why what is wrong with it. */
-static int try_driver(struct watch *w, const struct shfs_driver_ops *ops,
+static int try_driver(struct subscription *w, const struct shfs_driver_ops *ops,
                       struct shfs_buf *why)
 {
-	struct shfs_watch_order order = {
+	struct shfs_subscription_order order = {
 		.root_fd = w->root_fd,
 		.uid = w->peer.uid,
 		.pid = w->peer.pid,
@@ -136,7 +136,7 @@ static int try_driver(struct watch *w, const struct shfs_driver_ops *ops,
 	return r;
 }
 
-static int open_first_driver(struct watch *w,
+static int open_first_driver(struct subscription *w,
                              const struct shfs_driver_ops *const *drivers,
                              struct shfs_buf *why)
 {
@@ -154,7 +154,7 @@ static int open_first_driver(struct watch *w,
 	return refuse_order(w, r, "%s", why->data ? why->data : strerror(-r));
 }
 
-static int begin_subscription(struct watch *w,
+static int begin_subscription(struct subscription *w,
                               const struct shfs_driver_ops *const *drivers)
 {
 	_cleanup_buf_ struct shfs_buf why = { 0 };
@@ -184,7 +184,7 @@ static int begin_subscription(struct watch *w,
 
 static void queue_driver_event(void *arg, const struct shfs_event *event, int content_fd)
 {
-	struct watch *w = arg;
+	struct subscription *w = arg;
 
 	if (!shfs_event_is_whole(event, SHFS_EVENT_SIZE_MAX) ||
 	    event->type == SHFS_EVENT_DIRECTORY || event->flags & SHFS_EVENT_BELOW) {
@@ -201,12 +201,12 @@ static void queue_driver_event(void *arg, const struct shfs_event *event, int co
 		(void)!shfs_queue_send(&w->queue, w->socket);
 }
 
-static int drain_driver(struct watch *w)
+static int drain_driver(struct subscription *w)
 {
 	return w->ops->drain(w->driver, queue_driver_event, w);
 }
 
-static int answer_sync(struct watch *w, int error, uint64_t cookie)
+static int answer_sync(struct subscription *w, int error, uint64_t cookie)
 {
 	struct shfs_packet synced;
 
@@ -216,7 +216,7 @@ static int answer_sync(struct watch *w, int error, uint64_t cookie)
 }
 
 /* Takes one order of a recorder. 1: go on, there may be more. */
-static int take_order(struct watch *w, int *broken)
+static int take_order(struct subscription *w, int *broken)
 {
 	int r = shfs_packet_receive(w->socket, w->in);
 	bool alone = !w->in->n_fds && !w->in->fds_lost;
@@ -234,7 +234,7 @@ static int take_order(struct watch *w, int *broken)
 
 /* Sends what can be sent now. Sets what to wait for, and how long: nothing reports that
  * fds were received. */
-static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
+static int send_some(struct subscription *w, struct pollfd *socket, int *wait_ms)
 {
 	int r = shfs_queue_send(&w->queue, w->socket);
 
@@ -249,7 +249,7 @@ static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
  * Serves until one side ends it: *broken is the error that ended the driver, or 0.
  * -errno: the recorder is gone.
  */
-static int serve_subscription(struct watch *w, int *broken)
+static int serve_subscription(struct subscription *w, int *broken)
 {
 	struct pollfd fds[] = {
 		{ w->socket, POLLIN },
@@ -280,7 +280,7 @@ static int serve_subscription(struct watch *w, int *broken)
 }
 
 /* Sends what is left, and what ended the driver, to a recorder that reads it soon. */
-static void say_last(struct watch *w, int broken)
+static void say_last(struct subscription *w, int broken)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + LAST_MS * 1000000LL;
 	int r = answer_sync(w, broken, 0);
@@ -293,7 +293,7 @@ static void say_last(struct watch *w, int broken)
 	}
 }
 
-static void say_how_it_ended(const struct watch *w, int r, int broken)
+static void say_how_it_ended(const struct subscription *w, int r, int broken)
 {
 	const char *end = broken == -ESHUTDOWN ? "the helper ends" : "the driver ended";
 
@@ -312,7 +312,8 @@ static void say_how_it_ended(const struct watch *w, int r, int broken)
 	                   w->n_broken, w->queue.n_unpinned);
 }
 
-static int run_subscription(struct watch *w, const struct shfs_driver_ops *const *drivers)
+static int run_subscription(struct subscription *w,
+                            const struct shfs_driver_ops *const *drivers)
 {
 	int r, broken = 0;
 
@@ -331,9 +332,9 @@ static int run_subscription(struct watch *w, const struct shfs_driver_ops *const
 	return broken && broken != -ESHUTDOWN;
 }
 
-int shfs_helper_watch(int socket, const struct shfs_driver_ops *const *drivers)
+int shfs_subscription_serve(int socket, const struct shfs_driver_ops *const *drivers)
 {
-	struct watch w = { .socket = socket, .signal_fd = -1, .root_fd = -1 };
+	struct subscription w = { .socket = socket, .signal_fd = -1, .root_fd = -1 };
 	int r = shfs_peer_read(socket, &w.peer), status = 1;
 	sigset_t ends;
 

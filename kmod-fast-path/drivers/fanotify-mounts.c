@@ -23,23 +23,23 @@
 
 /* --- mounts --- */
 
-int fan_place_open(const struct shfs_driver *d, uint32_t place)
+int fan_mount_open(const struct shfs_driver *d, uint32_t mount)
 {
 	int fd;
 
-	if (place >= d->n_places || !d->places[place].mount_id)
+	if (mount >= d->n_mounts || !d->mounts[mount].mount_id)
 		return -ESTALE;
-	if (!d->places[place].path)
+	if (!d->mounts[mount].path)
 		fd = fcntl(d->root_fd, F_DUPFD_CLOEXEC, 0);
 	else
-		fd = open(d->places[place].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		fd = open(d->mounts[mount].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 
-bool fan_places_has_mount(const struct shfs_driver *d, uint64_t mount_id)
+bool fan_mounts_has_mount(const struct shfs_driver *d, uint64_t mount_id)
 {
-	for (size_t i = 0; i < d->n_places; i++)
-		if (d->places[i].mount_id == mount_id)
+	for (size_t i = 0; i < d->n_mounts; i++)
+		if (d->mounts[i].mount_id == mount_id)
 			return true;
 	return false;
 }
@@ -55,18 +55,18 @@ int fan_closes_mark(struct shfs_driver *d, int dir_fd)
 /* Takes ownership of path. */
 static int add_mount_place(struct shfs_driver *d, int fd, uint64_t mount_id, char *path)
 {
-	struct fan_place *places =
-		reallocarray(d->places, d->n_places + 1, sizeof(*places));
+	struct fan_mount *mounts =
+		reallocarray(d->mounts, d->n_mounts + 1, sizeof(*mounts));
 	struct statfs fs;
 	struct stat st;
 
-	if (places)
-		d->places = places;
-	if (!places || fstat(fd, &st) || fstatfs(fd, &fs)) {
+	if (mounts)
+		d->mounts = mounts;
+	if (!mounts || fstat(fd, &st) || fstatfs(fd, &fs)) {
 		free(path);
-		return places ? -errno : -ENOMEM;
+		return mounts ? -errno : -ENOMEM;
 	}
-	places[d->n_places++] = (struct fan_place){ .mount_id = mount_id,
+	mounts[d->n_mounts++] = (struct fan_mount){ .mount_id = mount_id,
 		                                    .path = path,
 		                                    .dev = st.st_dev,
 		                                    .fsid = fs.f_fsid,
@@ -91,9 +91,9 @@ static void see_mount(struct shfs_driver *d, uint64_t mount_id, const char *path
 	struct statx st;
 	char *ours;
 
-	for (size_t i = 0; i < d->n_places; i++) {
-		if (d->places[i].mount_id == mount_id) {
-			d->places[i].seen = true;
+	for (size_t i = 0; i < d->n_mounts; i++) {
+		if (d->mounts[i].mount_id == mount_id) {
+			d->mounts[i].seen = true;
 			return;
 		}
 	}
@@ -124,8 +124,8 @@ static void read_mount_places(struct shfs_driver *d)
 	if (!file)
 		return;
 	rewind(file);
-	for (size_t i = 1; i < d->n_places; i++)
-		d->places[i].seen = false;
+	for (size_t i = 1; i < d->n_mounts; i++)
+		d->mounts[i].seen = false;
 	while (getline(&line, &room, file) > 0) {
 		unsigned long long id;
 		char *path = NULL;
@@ -138,12 +138,12 @@ static void read_mount_places(struct shfs_driver *d)
 		}
 		free(path);
 	}
-	for (size_t i = 1; i < d->n_places; i++)
-		if (!d->places[i].seen)
-			d->places[i].mount_id = 0;
+	for (size_t i = 1; i < d->n_mounts; i++)
+		if (!d->mounts[i].seen)
+			d->mounts[i].mount_id = 0;
 }
 
-void fan_places_refresh(struct shfs_driver *d)
+void fan_mounts_refresh(struct shfs_driver *d)
 {
 	struct pollfd poll_fd = { .fd = d->mounts_fd, .events = POLLPRI };
 
@@ -151,7 +151,7 @@ void fan_places_refresh(struct shfs_driver *d)
 		read_mount_places(d);
 }
 
-int fan_places_open(struct shfs_driver *d, const struct shfs_watch_order *order,
+int fan_mounts_open(struct shfs_driver *d, const struct shfs_subscription_order *order,
                     struct shfs_buf *why)
 {
 	char path[64] = "/proc/self/mountinfo";
@@ -184,11 +184,11 @@ int fan_places_open(struct shfs_driver *d, const struct shfs_watch_order *order,
 	return r;
 }
 
-void fan_places_free(struct shfs_driver *d)
+void fan_mounts_free(struct shfs_driver *d)
 {
-	for (size_t i = 0; i < d->n_places; i++)
-		free(d->places[i].path);
-	free(d->places);
+	for (size_t i = 0; i < d->n_mounts; i++)
+		free(d->mounts[i].path);
+	free(d->mounts);
 }
 
 /* --- ignored directories --- */
