@@ -195,7 +195,7 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 		return NULL;
 	/* mounts first: a child that asks a mount that hangs would keep the index mapped,
 	 * and the index may lie on a mount itself */
-	shfs_mounts_sync(ctx->store->path);
+	shfs_mounts_sync(ctx->store->path, false);
 	if (shfs_forget_pending(ctx->store) > 0) {
 		shfs_warn("an earlier shfs forget is not complete yet");
 		shfs_hint("shfs forget --resume completes it");

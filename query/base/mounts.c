@@ -25,6 +25,7 @@
 #include <sys/xattr.h>
 
 #define ASK_NS      (5 * SHFS_NSEC_PER_SEC)
+#define PATIENT_NS  (15 * SHFS_NSEC_PER_SEC)
 #define ANSWER_MAX  65536
 #define GUARDIAN_NS (SHFS_NSEC_PER_SEC / 2)
 #define NAP_NS      20000000
@@ -599,11 +600,11 @@ static int not_to_ask(const struct shfs_mount *m, const char *source)
  * sync_errors: asks them to sync; receives a result for each, as in struct answer; or
  * NULL. segments: asks them to seal, too, and receives the names of the new segments. */
 static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *sync_errors,
-                    struct shfs_buf *segments)
+                    struct shfs_buf *segments, int64_t wait_ns)
 {
 	const struct wish wish = { store_path, segments ? "seal" : "sync" };
 	char source[SHFS_STORE_SOURCE_MAX];
-	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ASK_NS;
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + wait_ns;
 	struct question questions[mounts->n ? mounts->n : 1];
 
 	source_of_store(store_path, source);
@@ -648,7 +649,7 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
 		return r;
 	}
 	if (flags == SHFS_MOUNTS_ASK)
-		ask_all(&mounts, store_path, NULL, NULL);
+		ask_all(&mounts, store_path, NULL, NULL, ASK_NS);
 	*out = mounts;
 	return 0;
 }
@@ -657,7 +658,7 @@ void shfs_mount_ask(struct shfs_mount *mount)
 {
 	mount_status_clear(&mount->status);
 	mount->status = (struct shfs_mount_status){ 0 };
-	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL, NULL);
+	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL, NULL, ASK_NS);
 }
 
 /* --- syncing --- */
@@ -704,7 +705,7 @@ bool shfs_mount_goes(const struct shfs_mount *mount)
 	return true;
 }
 
-int shfs_mounts_sync(const char *store_path)
+int shfs_mounts_sync(const char *store_path, bool patient)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	int r = shfs_mounts_list(0, NULL, &mounts), failed = 0;
@@ -715,7 +716,7 @@ int shfs_mounts_sync(const char *store_path)
 	}
 	int sync_errors[mounts.n ? mounts.n : 1];
 
-	ask_all(&mounts, store_path, sync_errors, NULL);
+	ask_all(&mounts, store_path, sync_errors, NULL, patient ? PATIENT_NS : ASK_NS);
 	for (size_t i = 0; i < mounts.n; i++)
 		if (!shfs_mount_goes(&mounts.list[i]))
 			failed += warn_unsynced(&mounts.list[i], sync_errors[i]);
@@ -730,7 +731,7 @@ void shfs_mounts_let_go(const char *store_path)
 		return;
 	int sync_errors[mounts.n ? mounts.n : 1];
 
-	ask_all(&mounts, store_path, sync_errors, NULL);
+	ask_all(&mounts, store_path, sync_errors, NULL, ASK_NS);
 }
 
 /* Should it have sealed, and did not? */
@@ -751,7 +752,7 @@ int shfs_mounts_seal(const char *store_path, struct shfs_buf *segments, char **b
 		return r;
 	int sync_errors[mounts.n ? mounts.n : 1];
 
-	ask_all(&mounts, store_path, sync_errors, segments);
+	ask_all(&mounts, store_path, sync_errors, segments, PATIENT_NS);
 	for (size_t i = 0; i < mounts.n; i++) {
 		if (!is_unsealed(&mounts.list[i], sync_errors[i]))
 			continue;

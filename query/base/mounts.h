@@ -105,10 +105,11 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
 
 /*
  * Asks the user's live mounts that record into this store to make durable what has
- * happened so far; all at once, for at most 5 s. Prints a warning for each that could
+ * happened so far; all at once, for at most 5 s, or 15 s if the user is patient, as one
+ * who has asked for just this. Prints a warning for each that could
  * not. Returns the number of those.
  */
-int shfs_mounts_sync(const char *store_path);
+int shfs_mounts_sync(const char *store_path, bool patient);
 
 /* The mounts close objects that were removed from the store: only then their bytes are
  * free. */

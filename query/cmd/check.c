@@ -60,7 +60,7 @@ static int run_check(struct shfs_context *ctx, struct shfs_store *store, int arg
 		shfs_warn("an earlier shfs forget is not complete yet");
 		shfs_hint("shfs forget --resume completes it");
 	}
-	shfs_mounts_sync(store->path);
+	shfs_mounts_sync(store->path, false);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	shfs_progress_begin("checking the store");
 	r = shfs_check_run(store, hook_dir, &opts, &check);

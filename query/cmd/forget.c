@@ -616,7 +616,7 @@ static int run_forget(struct shfs_context *ctx, int argc, char **argv)
 	j.store = shfs_context_store(ctx, has_hook_logs(ctx), &code);
 	if (!j.store)
 		return code;
-	shfs_mounts_sync(j.store->path);
+	shfs_mounts_sync(j.store->path, false);
 	j.hook_dir = shfs_runtime_hook_dir(j.store->path);
 	code = forget_selection(&j);
 	if (!opts.dry_run)

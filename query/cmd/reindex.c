@@ -39,7 +39,7 @@ static int run_reindex(struct shfs_context *ctx, struct shfs_store *store, int a
 	struct shfs_ingest_stats stats = { 0 };
 	int r;
 
-	shfs_mounts_sync(store->path);
+	shfs_mounts_sync(store->path, false);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	shfs_progress_begin("reading the journal");
 	r = shfs_index_rebuild(store, hook_dir, &stats);

@@ -12,7 +12,7 @@ static int run_sync(struct shfs_context *ctx, struct shfs_store *store, int argc
 {
 	_cleanup_free_ char *hook_dir = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
-	int r, failed = shfs_mounts_sync(store->path);
+	int r, failed = shfs_mounts_sync(store->path, true);
 
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);

@@ -311,7 +311,7 @@ static int end_mount(const struct shfs_mount *mount)
 	if (!mount->error && mount->status.store) {
 		pidfd = pidfd_open(mount->status.pid, 0);
 		/* the kernel drops requests that the daemon has not got yet */
-		shfs_mounts_sync(mount->status.store);
+		shfs_mounts_sync(mount->status.store, false);
 	}
 	if (chdir("/")) /* this process itself may keep it busy */
 		shfs_warn("cannot leave the working directory: %s", strerror(errno));

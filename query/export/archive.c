@@ -398,7 +398,7 @@ int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
 	*written = false;
 	if (!store)
 		return code;
-	shfs_mounts_sync(store->path);
+	shfs_mounts_sync(store->path, true);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	return write_part(store, hook_dir, n, paths, fd, written);
 }
