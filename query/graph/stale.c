@@ -251,19 +251,26 @@ struct writer {
 	int64_t command_id, process_id, end_ns;
 };
 
-/* Finds a writer of the same content, or a move to its path, later than w. */
+/* Finds a writer of the same content, or a move to its path, later than w. A command that
+ * moves what it has made to its place (cmd > tmp && mv tmp file) has made it by the
+ * process that wrote it. */
 static int later_writer(struct shfs_stale *s, bool moved,
                         const struct shfs_version_fact *v, struct writer *w)
 {
 	struct shfs_facts *facts = s->graph->facts;
+	struct writer later;
 	struct shfs_access a;
 	int r = shfs_facts_last_made(facts, v->version_id, moved, &a);
 
 	if (r <= 0 || shfs_access_end_ns(&a) <= w->end_ns)
 		return MIN(r, 0);
-	w->process_id = a.access_id >> 32;
-	w->end_ns = shfs_access_end_ns(&a);
-	return MIN(shfs_facts_owner(facts, a.access_id, &w->command_id), 0);
+	later = (struct writer){ .process_id = a.access_id >> 32,
+		                 .end_ns = shfs_access_end_ns(&a) };
+	r = shfs_facts_owner(facts, a.access_id, &later.command_id);
+	if (moved && later.command_id && later.command_id == w->command_id)
+		later.process_id = w->process_id;
+	*w = later;
+	return MIN(r, 0);
 }
 
 /* Did the command make all of it, not only append to it or change it? */
@@ -286,6 +293,29 @@ static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 	return 1;
 }
 
+/* Moves of one content by one command that are followed. */
+#define MOVES_MAX 16
+
+/* Goes from a version that a command moved to its place to the one that the same command
+ * wrote. */
+static int find_written(struct shfs_stale *s, const struct shfs_version_fact *v,
+                        struct writer *w)
+{
+	struct shfs_version_fact f = *v;
+	int r = 1;
+
+	for (int moves = 0; r > 0 && moves < MOVES_MAX &&
+	                    f.source == SHFS_SOURCE_RENAMED && f.origin_version_id;
+	     moves++) {
+		r = shfs_facts_version(s->graph->facts, f.origin_version_id, &f);
+		if (r > 0 && f.command_id != v->command_id)
+			return 0;
+	}
+	if (r > 0)
+		w->process_id = f.process_id;
+	return MIN(r, 0);
+}
+
 /* 1 and *w; 0: no command made it (but maybe a process did), or not all of it. */
 static int find_version_writer(struct shfs_stale *s, const struct shfs_version_fact *v,
                                bool touched, struct writer *w)
@@ -302,6 +332,9 @@ static int find_version_writer(struct shfs_stale *s, const struct shfs_version_f
 	if (r)
 		*w = (struct writer){ v->command_id, v->process_id,
 			              shfs_access_end_ns(&a) };
+	r = v->command_id ? find_written(s, v, w) : 0;
+	if (r < 0)
+		return r;
 	r = touched ? later_writer(s, false, v, w) ?: later_writer(s, true, v, w) : 0;
 	return r ? r : w->command_id != 0;
 }

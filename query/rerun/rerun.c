@@ -484,6 +484,17 @@ static int is_of_same(struct check *c, const struct shfs_version *made)
 	return r;
 }
 
+/* Has the command moved to its place what it has made? */
+static int is_moved_work(struct shfs_index *index, const struct shfs_version *made)
+{
+	_cleanup_version_ struct shfs_version from = { 0 };
+	int r = 0;
+
+	if (!strcmp(made->source, "renamed") && made->origin_version_id)
+		r = shfs_version_load(index, made->origin_version_id, &from);
+	return r > 0 ? from.command_id && from.command_id == made->command_id : r;
+}
+
 /* Refuses to overwrite a backup: a user who keeps config.bak does not want it to follow
  * the original. */
 static int check_backup(struct check *c, const struct shfs_rerun_result *result)
@@ -502,7 +513,8 @@ static int check_backup(struct check *c, const struct shfs_rerun_result *result)
 		                       &c->step->entry.command);
 	if (r <= 0)
 		return r;
-	r = is_read_again(c->rr->index, &made) ?: is_of_same(c, &made);
+	r = is_moved_work(c->rr->index, &made)
+	            ?: is_read_again(c->rr->index, &made) ?: is_of_same(c, &made);
 	if (r)
 		return MIN(r, 0);
 	shfs_show_path(&name, result->use->path);

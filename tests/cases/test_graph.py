@@ -417,6 +417,23 @@ def test_stale_of_what_was_found_and_made_again(sandbox, shell):
     bash.close()
 
 
+def test_stale_of_what_was_moved_to_its_place(sandbox, shell):
+    """By the command that made it, also when the file is there already; what is only moved is no result."""
+    bash = shell()
+    sandbox.mount()
+    bash.run(f"cd {sandbox.project}; printf 'b\\na\\n' > in")
+    lines = "sort in > out.tmp && mv out.tmp out", "mv in data; mv data in"
+    for line in lines:
+        bash.run(line)
+    for change in "echo c >> in", "echo d >> in":
+        bash.run(change)
+        assert list(stale(sandbox)) == [lines[0]]
+        assert sandbox.shfs("rerun", "--yes").stdout.endswith("1 command run; results: 0 same, 1 different\n")
+    assert sandbox.read("out") == b"a\nb\nc\nd\n"
+    assert sandbox.shfs("stale").stdout == "0 of 1 result stale\n"
+    bash.close()
+
+
 def test_stale_of_a_step_that_is_made_again(sandbox, shell):
     """With the same bytes, by a command that then uses it."""
     bash = shell()
