@@ -4,6 +4,7 @@
 #include "query/base/model.h"
 #include "query/base/mounts.h"
 
+#include "common/ids.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
@@ -20,47 +21,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- a set of ids --- */
-
-struct set {
-	int64_t *ids;
-	size_t n, cap;
-};
-
-static int set_add(struct set *s, int64_t id)
-{
-	if (!MAKE_ROOM(s->ids, s->n, s->cap))
-		return -ENOMEM;
-	s->ids[s->n++] = id;
-	return 0;
-}
-
-static void set_sort(struct set *s)
-{
-	size_t n = 0;
-
-	if (s->n)
-		qsort(s->ids, s->n, sizeof(*s->ids), shfs_compare_int64);
-	for (size_t i = 0; i < s->n; i++)
-		if (!n || s->ids[i] != s->ids[n - 1])
-			s->ids[n++] = s->ids[i];
-	s->n = n;
-}
-
-/* Is id in the set? The set is sorted. */
-static bool set_has(const struct set *s, int64_t id)
-{
-	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), shfs_compare_int64);
-}
-
 /* --- the part to export --- */
 
 struct part {
 	struct shfs_forget *forget;
 	struct shfs_index *index; /* of the whole store */
 	int n;
-	char **paths;                          /* absolute */
-	struct set files, commands, processes; /* to be exported */
+	char **paths;                               /* absolute */
+	struct shfs_ids files, commands, processes; /* to be exported */
 };
 
 static int find_files_of_paths(struct part *p)
@@ -72,11 +40,11 @@ static int find_files_of_paths(struct part *p)
 		r = 0;
 		for (int i = 0; i < p->n && !r; i++)
 			if (shfs_path_is_below(shfs_rows_text(rows, 1), p->paths[i])) {
-				r = set_add(&p->files, shfs_rows_int(rows, 0));
+				r = shfs_ids_add(&p->files, shfs_rows_int(rows, 0));
 				break;
 			}
 	}
-	set_sort(&p->files);
+	shfs_ids_sort(&p->files);
 	return r;
 }
 
@@ -90,20 +58,19 @@ static int find_relatives(struct part *p)
 	                       "SELECT file_id, origin_version_id >> 32 FROM v_version"
 	                       " WHERE origin_version_id IS NOT NULL",
 	                       &rows);
-	struct set more = { 0 };
+	_cleanup_ids_ struct shfs_ids more = { 0 };
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		int64_t file = shfs_rows_int(rows, 0), origin = shfs_rows_int(rows, 1);
-		bool has = set_has(&p->files, file);
+		bool has = shfs_ids_has(&p->files, file);
 
-		r = has == set_has(&p->files, origin)
+		r = has == shfs_ids_has(&p->files, origin)
 		            ? 0
-		            : set_add(&more, has ? origin : file);
+		            : shfs_ids_add(&more, has ? origin : file);
 	}
 	for (size_t i = 0; i < more.n && !r; i++)
-		r = set_add(&p->files, more.ids[i]);
-	free(more.ids);
-	set_sort(&p->files);
+		r = shfs_ids_add(&p->files, more.ids[i]);
+	shfs_ids_sort(&p->files);
 	return r ? r : p->files.n > n;
 }
 
@@ -121,24 +88,24 @@ static int find_users(struct part *p)
 		shfs_rows_reset(rows);
 		r = shfs_rows_bind_int(rows, 1, p->files.ids[i]);
 		while (!r && (r = shfs_rows_next(rows)) > 0) {
-			r = set_add(&p->commands, shfs_rows_int(rows, 0));
+			r = shfs_ids_add(&p->commands, shfs_rows_int(rows, 0));
 			if (!r)
-				r = set_add(&p->processes, shfs_rows_int(rows, 1));
+				r = shfs_ids_add(&p->processes, shfs_rows_int(rows, 1));
 		}
 	}
-	set_sort(&p->commands);
-	set_sort(&p->processes);
+	shfs_ids_sort(&p->commands);
+	shfs_ids_sort(&p->processes);
 	return r;
 }
 
-static int forget_unchosen(struct part *p, const char *sql, const struct set *stay,
+static int forget_unchosen(struct part *p, const char *sql, const struct shfs_ids *stay,
                            enum shfs_forget_kind kind)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(p->index, sql, &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = set_has(stay, shfs_rows_int(rows, 0))
+		r = shfs_ids_has(stay, shfs_rows_int(rows, 0))
 		            ? 0
 		            : shfs_forget_add(p->forget, kind, shfs_rows_int(rows, 0));
 	return r;
@@ -188,9 +155,9 @@ static void part_clear(struct part *p)
 	for (int i = 0; i < p->n; i++)
 		free(p->paths[i]);
 	free(p->paths);
-	free(p->files.ids);
-	free(p->commands.ids);
-	free(p->processes.ids);
+	shfs_ids_free(&p->files);
+	shfs_ids_free(&p->commands);
+	shfs_ids_free(&p->processes);
 	shfs_forget_close(p->forget);
 }
 

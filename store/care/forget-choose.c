@@ -5,27 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- sets of numbers --- */
-
-void forget_sort(struct shfs_ids *list)
-{
-	size_t n = 0;
-
-	if (!list->n)
-		return;
-	qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
-	for (size_t i = 0; i < list->n; i++)
-		if (!n || list->ids[i] != list->ids[n - 1])
-			list->ids[n++] = list->ids[i];
-	list->n = n;
-}
-
-bool forget_has(const struct shfs_ids *list, int64_t id)
-{
-	return list->n &&
-	       bsearch(&id, list->ids, list->n, sizeof(id), shfs_compare_int64);
-}
-
 /* Adds the first column of all rows. */
 #define add_rows(f, out, sql, ...) add_rows_args(f, out, sql, SHFS_ARGS(__VA_ARGS__))
 static int add_rows_args(struct shfs_forget *f, struct shfs_ids *out, const char *sql,
@@ -249,7 +228,7 @@ static int find_same(struct shfs_forget *f, const struct shfs_content *content)
 	                 shfs_arg_blob((struct shfs_bytes){ (const char *)packed, len }));
 
 	for (size_t i = 0; i < all.n && !r; i++) {
-		if (forget_has(&f->versions, all.ids[i]))
+		if (shfs_ids_has(&f->versions, all.ids[i]))
 			continue;
 		stays = true;
 		if (content->size >= SAME_MIN)
@@ -274,8 +253,8 @@ static int find_all_same(struct shfs_forget *f)
 			            ? find_same(f, &version.content)
 			            : 0;
 	}
-	forget_sort(&f->same);
-	forget_sort(&f->gone);
+	shfs_ids_sort(&f->same);
+	shfs_ids_sort(&f->gone);
 	return MIN(r, 0);
 }
 
@@ -290,8 +269,8 @@ static int look_everywhere(struct shfs_forget *f)
 		if (!r)
 			r = add_uses_of(f, f->same.ids[i]);
 	}
-	forget_sort(&f->versions);
-	forget_sort(&f->accesses);
+	shfs_ids_sort(&f->versions);
+	shfs_ids_sort(&f->accesses);
 	return r ? r : find_all_same(f);
 }
 
@@ -311,8 +290,8 @@ static int file_keys(struct shfs_forget *f, int64_t file_id, struct shfs_ids *st
 
 		r = row_key(stmt, &key);
 		if (!r)
-			r = shfs_ids_add(forget_has(&f->versions, id) ? &f->contents
-			                                              : stay,
+			r = shfs_ids_add(shfs_ids_has(&f->versions, id) ? &f->contents
+			                                                : stay,
 			                 key);
 		if (r)
 			return r;
@@ -335,10 +314,10 @@ static int content_keys(struct shfs_forget *f)
 		last = file_id;
 		r = file_keys(f, file_id, &stay);
 	}
-	forget_sort(&f->contents);
-	forget_sort(&stay);
+	shfs_ids_sort(&f->contents);
+	shfs_ids_sort(&stay);
 	for (size_t i = 0; i < f->contents.n; i++)
-		if (!forget_has(&stay, f->contents.ids[i]))
+		if (!shfs_ids_has(&stay, f->contents.ids[i]))
 			f->contents.ids[n++] = f->contents.ids[i];
 	f->contents.n = n;
 	return r;
@@ -372,9 +351,9 @@ int forget_complete(struct shfs_forget *f)
 {
 	int r = 0;
 
-	forget_sort(&f->commands);
-	forget_sort(&f->processes);
-	forget_sort(&f->files);
+	shfs_ids_sort(&f->commands);
+	shfs_ids_sort(&f->processes);
+	shfs_ids_sort(&f->files);
 	for (size_t i = 0; i < f->processes.n && !r; i++)
 		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
 		                            f);
@@ -387,15 +366,15 @@ int forget_complete(struct shfs_forget *f)
 		r = add_files(f);
 	if (!r)
 		r = add_copies(f);
-	forget_sort(&f->processes);
-	forget_sort(&f->accesses);
-	forget_sort(&f->versions);
+	shfs_ids_sort(&f->processes);
+	shfs_ids_sort(&f->accesses);
+	shfs_ids_sort(&f->versions);
 	if (!r)
 		r = look_everywhere(f);
 	if (!r)
 		r = content_keys(f);
 	if (!r)
 		r = shfs_paths_of(f->index, f->files.ids, f->files.n, add_key_of_path, f);
-	forget_sort(&f->paths);
+	shfs_ids_sort(&f->paths);
 	return r;
 }

@@ -31,10 +31,6 @@ struct shfs_forget {
 	size_t n_loose;        /* processes of no command */
 };
 
-/* Sets of numbers: forget_sort also drops duplicates; forget_has needs a sorted set. */
-void forget_sort(struct shfs_ids *list);
-bool forget_has(const struct shfs_ids *list, int64_t id);
-
 int64_t forget_key_of_path(struct shfs_bytes path);
 /* Returns a key for a content at a path, made of its object; without one, of its size and
  * mtime. */

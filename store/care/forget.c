@@ -96,17 +96,17 @@ static bool content_goes(const struct reading *s, const struct shfs_content *c)
 
 	return c->flags & SHFS_CONTENT_KNOWN &&
 	       ((c->flags & SHFS_CONTENT_OBJECT &&
-	         forget_has(&s->f->gone, forget_key_of_object(&c->object))) ||
-	        forget_has(gone, forget_key_of_content(bytes_of_path(&s->path), c)) ||
+	         shfs_ids_has(&s->f->gone, forget_key_of_object(&c->object))) ||
+	        shfs_ids_has(gone, forget_key_of_content(bytes_of_path(&s->path), c)) ||
 	        (s->path2.len &&
-	         forget_has(gone, forget_key_of_content(bytes_of_path(&s->path2), c))));
+	         shfs_ids_has(gone, forget_key_of_content(bytes_of_path(&s->path2), c))));
 }
 
 static bool path_goes(const struct reading *s)
 {
-	return forget_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path))) ||
+	return shfs_ids_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path))) ||
 	       (s->path2.len &&
-	        forget_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path2))));
+	        shfs_ids_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path2))));
 }
 
 static size_t object_place(const struct shfs_forget *f, const struct shfs_content *c)
@@ -154,7 +154,7 @@ static enum verdict drop_or_rescue_record(struct reading *s, struct shfs_record 
 	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be reused */
 	shfs_buf_set_path(&s->path, s->root, path);
 	key = forget_key_of_content(bytes_of_path(&s->path), &content);
-	if (forget_has(&s->f->known, key))
+	if (shfs_ids_has(&s->f->known, key))
 		return DROP;
 	fresh = key_add(&s->rescued, key);
 	s->failed |= fresh < 0;
@@ -171,14 +171,14 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 	enum verdict v = KEEP;
 
 	if (rec->type == SHFS_REC_PROCESS)
-		return s->row && forget_has(&s->f->processes, s->row) ? DROP : KEEP;
+		return s->row && shfs_ids_has(&s->f->processes, s->row) ? DROP : KEEP;
 	read_paths(s, rec);
 	if (rec->type == SHFS_REC_PREIMAGE)
 		return path_goes(s) || content_goes(s, &rec->preimage.content) ? DROP
 		                                                               : KEEP;
 	if (rec->type != SHFS_REC_ACCESS && rec->type != SHFS_REC_PATHOP)
 		return KEEP;
-	if (s->row && forget_has(&s->f->accesses, s->row))
+	if (s->row && shfs_ids_has(&s->f->accesses, s->row))
 		return drop_or_rescue_record(s, rec, known);
 	shfs_record_contents(rec, contents);
 	for (int i = 0; contents[i]; i++)
@@ -317,7 +317,7 @@ static int read_journal(struct shfs_forget *f)
 		return -ENOMEM;
 	if (!r && f->objects.n)
 		r = read_files(f, false, false, find_remaining_names, NULL);
-	forget_sort(&f->known);
+	shfs_ids_sort(&f->known);
 	if (!r && f->objects.n)
 		r = read_files(f, true, true, find_rescued, NULL);
 	for (size_t i = 0; i < f->objects.n; i++)
@@ -458,7 +458,8 @@ static int find_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
 
 	for (size_t i = 0; (r = shfs_hooklog_next(log, &rec)) > 0; i++) {
 		if (rec.type == SHFS_REC_BEGIN) {
-			goes = i < t->rows.n && forget_has(&f->commands, t->rows.ids[i]);
+			goes = i < t->rows.n &&
+			       shfs_ids_has(&f->commands, t->rows.ids[i]);
 			number = rec.begin.number;
 		}
 		if (goes && (rec.type == SHFS_REC_BEGIN || (rec.type == SHFS_REC_FINISH &&

@@ -30,14 +30,6 @@ unsigned shfs_ingest_batch_ms = 2000;
 
 #define RETRY_TASKS 1000 /* processes attributed again between two looks at the clock */
 
-int shfs_ids_add(struct shfs_ids *list, int64_t id)
-{
-	if (!MAKE_ROOM(list->ids, list->n, list->cap))
-		return -ENOMEM;
-	list->ids[list->n++] = id;
-	return 0;
-}
-
 /* --- transactions --- */
 
 /* Is the caller's time over? */

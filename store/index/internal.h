@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "common/ids.h"
 #include "common/record.h"
 #include "store/index/facts.h"
 #include "store/index/index.h"
@@ -148,18 +149,6 @@ static inline void shfs_path_split(struct shfs_bytes path, struct shfs_bytes *di
 }
 
 /* --- the state of one ingest --- */
-
-/* A list of numbers that only grows; {0} is empty. */
-struct shfs_ids {
-	int64_t *ids;
-	size_t n, cap;
-};
-_must_check_ int shfs_ids_add(struct shfs_ids *list, int64_t id);
-static inline void shfs_ids_free(struct shfs_ids *list)
-{
-	free(list->ids);
-}
-#define _cleanup_ids_ _cleanup_(shfs_ids_free)
 
 /* The session and the command of a process or an access; 0: none. */
 struct shfs_owner {
