@@ -24,7 +24,7 @@ static int add_objects_named_by(const struct shfs_journal_file *file, void *arg)
 	struct shfs_record rec;
 	int r = shfs_segment_open(file->dirfd, file->name, 0, &segment);
 
-	if (r == -EBADMSG && (n->despite_damage || !file->size_bytes))
+	if (r == -EBADMSG && (n->despite_damage || (!file->sealed && !file->size_bytes)))
 		return 0;
 	if (r)
 		return r == -ENOENT ? -EAGAIN : r;

@@ -372,7 +372,8 @@ static int sources_add(struct sources *s, const struct shfs_journal_file *file, 
 		                .name = strdup(file->name),
 		                .dirfd = dirfd,
 		                .sealed = file->sealed,
-		                .size_bytes = file->size_bytes,
+		                .size_bytes =
+		                        file->sealed ? UINT64_MAX : file->size_bytes,
 		                .left_bytes = left_bytes,
 		                .begin_ns = INT64_MAX };
 	return one->host && one->name ? 0 : -ENOMEM;
@@ -400,7 +401,7 @@ static int has_news(struct walk *w, const struct shfs_journal_file *file,
 	uint64_t read_bytes;
 	int c = 1;
 
-	*left_bytes = file->stored_bytes;
+	*left_bytes = file->size_bytes;
 
 	while (w->more > 0 && (c = position_compare(w, file)) < 0)
 		w->more = shfs_sql_next(w->ing->index, w->positions);
@@ -410,7 +411,7 @@ static int has_news(struct walk *w, const struct shfs_journal_file *file,
 		return 0;
 	read_bytes = (uint64_t)sqlite3_column_int64(w->positions, 2);
 	if (!file->sealed)
-		*left_bytes -= MIN(read_bytes, file->stored_bytes);
+		*left_bytes -= MIN(read_bytes, file->size_bytes);
 	return file->sealed || *left_bytes;
 }
 

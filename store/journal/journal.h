@@ -130,9 +130,8 @@ _must_check_ int shfs_segment_from_sealed(const void *data, size_t len,
 /*
  * Calls visit for each segment or hook log (its name ends in ".log"), or both, of each
  * host, in byte order of host and name; a sealed segment is visited once, by its name
- * without ".zst". size_bytes is the size of the file (of a sealed segment: UINT64_MAX, as
- * it will not grow), stored_bytes what it takes on the disk. Stops when visit returns
- * non-zero, and returns that.
+ * without ".zst". size_bytes is the size of the file: a sealed segment holds more. Stops
+ * when visit returns non-zero, and returns that.
  */
 enum shfs_journal_kinds {
 	SHFS_JOURNAL_SEGMENTS = 1 << 0,
@@ -144,7 +143,7 @@ struct shfs_journal_file {
 	const char *host, *name;
 	int dirfd; /* borrowed */
 	bool hook_log, sealed;
-	uint64_t size_bytes, stored_bytes;
+	uint64_t size_bytes;
 };
 int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
                       int (*visit)(const struct shfs_journal_file *file, void *arg),

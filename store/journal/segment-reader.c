@@ -706,8 +706,7 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 		return 0;
 	if (f.sealed)
 		name[strlen(name) - 4] = '\0';
-	f.stored_bytes = (uint64_t)st.st_size;
-	f.size_bytes = f.sealed ? UINT64_MAX : f.stored_bytes;
+	f.size_bytes = (uint64_t)st.st_size;
 	return visit(&f, arg);
 }
 
