@@ -119,7 +119,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 /* --- setattr --- */
 
-/* What statx tells of a file, with these flags of the content, too. */
+/* Returns the content that stx describes, without a hash; flags are added to its own. */
 static struct shfs_content content_of(const struct statx *stx, uint32_t flags)
 {
 	return (struct shfs_content){

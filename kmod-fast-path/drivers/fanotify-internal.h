@@ -214,14 +214,16 @@ void fan_names_free(struct shfs_driver *d);
 /* The full path before the name with this index, of what has this path after all names
  * that were read. Takes path; the result is owned. */
 char *fan_names_rewind(struct shfs_driver *d, char *path, size_t index);
-/* The same for a name in a directory; where, of the directory, is borrowed. NULL: where
- * is NULL, or no memory. */
+/* Returns the full path, owned, of the name in a directory before the name with this
+ * index; where, the directory's path by now, is borrowed. NULL: where is NULL, or no
+ * memory. */
 char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
                      size_t index);
 
 /* Remembers a path of a file, for when it gets another. */
 void fan_remember(struct shfs_driver *d, struct fan_object *file, const char *path);
-/* What that path is now, after later renames of directories; owned. NULL: unknown. */
+/* Returns the remembered path of a file as later renames of directories have left it;
+ * owned. NULL: unknown. */
 char *fan_remembered(const struct shfs_driver *d, const struct fan_object *file);
 
 /* --- fanotify-order.c --- */

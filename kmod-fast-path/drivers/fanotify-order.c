@@ -60,7 +60,7 @@ static bool step_back(struct shfs_driver *d, const struct fan_name *n,
 	return true;
 }
 
-/* The same for a renamed directory that the file may be in. */
+/* Steps a close back before a rename of a directory, if the file is in that directory. */
 static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
                           struct fan_closer *closer, bool *exchanged)
 {

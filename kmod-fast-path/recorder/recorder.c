@@ -652,12 +652,11 @@ static void note_new_link(struct shfs_recorder *r, struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
-	if (!*h->path && h->file.mtime_ns < r->since_ns) {
-		note_name_of_old(r, h);
-		return;
-	}
 	if (!*h->path) {
-		note_come(r, h);
+		if (h->file.mtime_ns < r->since_ns)
+			note_name_of_old(r, h);
+		else
+			note_come(r, h);
 		return;
 	}
 	content = content_at(r, h, h->path2);

@@ -239,7 +239,7 @@ void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *ve
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style,
                    const char *text);
 
-/* What follows a word that n things are counted by: "s", or "" of one. */
+/* Returns the ending of a noun that counts n things: "s", or "" where n is 1. */
 static inline const char *shfs_plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";

@@ -105,9 +105,9 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
 
 /*
  * Asks the user's live mounts that record into this store to make durable what has
- * happened so far; all at once, for at most 5 s, or 15 s if the user is patient, as one
- * who has asked for just this. Prints a warning for each that could
- * not. Returns the number of those.
+ * happened so far; all at once, for at most 5 s, or 15 s if patient, for a command whose
+ * purpose that is. Prints a warning for each mount that could not. Returns the number of
+ * those.
  */
 int shfs_mounts_sync(const char *store_path, bool patient);
 
