@@ -192,19 +192,31 @@ static void way_dup(const char *name)
 	close(other);
 }
 
+/* Until nobody holds the other end any more. */
+static void wait_for_end(int fd)
+{
+	char byte;
+
+	check(read(fd, &byte, 1), "read");
+}
+
 static void way_inherited(const char *name)
 {
-	int fd = open_new(name);
+	int fd = open_new(name), ends[2];
 	pid_t pid;
 
 	put(fd, "p");
+	check(pipe(ends), "pipe");
 	pid = check(fork(), "fork");
 	if (!pid) {
-		usleep(30000);
+		close(ends[1]);
+		wait_for_end(ends[0]); /* the parent has closed it */
 		put(fd, "c");
 		_exit(0);
 	}
+	close(ends[0]);
 	close(fd);
+	close(ends[1]);
 	closer = pid;
 	await(pid);
 }
@@ -407,6 +419,7 @@ static void way_passed(const char *name)
 		close(fd);
 		close(pair[0]);
 		fd = receive_fd(pair[1]);
+		wait_for_end(pair[1]); /* the parent has closed it */
 		put(fd, "r");
 		_exit(0);
 	}
