@@ -42,11 +42,12 @@ static bool same_phash(const struct shfs_content *a, const struct shfs_content *
 }
 
 /* Are these the same snapshot in two records? Only then are incomplete contents equal, as
- * it is not known what the file held. */
+ * it is not known what the file held. It may have got another name in between. */
 static bool same_capture(const struct shfs_content *a, const struct shfs_content *b)
 {
-	return a->flags == b->flags && a->size == b->size && a->mtime_ns == b->mtime_ns &&
-	       a->ctime_ns == b->ctime_ns && same_phash(a, b) && same_object(a, b);
+	return !((a->flags ^ b->flags) & ~SHFS_CONTENT_LINKED) && a->size == b->size &&
+	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns &&
+	       same_phash(a, b) && same_object(a, b);
 }
 
 /* May the contents be the same, by the hashes that both have? */

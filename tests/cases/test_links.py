@@ -278,6 +278,18 @@ def test_linked_and_changed(sandbox, mounted, change):
         assert contents(sandbox, name) == [b"first\n", b"second\n", b"third\n"], name
 
 
+def test_linked_before_the_last_writer_closed(sandbox, mounted):
+    """What is told of it after the link was looked at before it; it has both names all the same."""
+    python(sandbox, """
+early = os.open("a", os.O_WRONLY | os.O_CREAT, 0o644); os.write(early, b"first")
+late = os.open("a", os.O_WRONLY); os.write(late, b"FIRST"); os.close(late)
+time.sleep(0.3); os.link("a", "b"); os.close(early)
+time.sleep(0.3); write("b", b"second"); write("a", b"third")
+""")
+    for name in "a", "b":
+        assert contents(sandbox, name)[-3:] == [b"FIRST", b"second", b"third"], name
+
+
 def test_linked_to_a_name_that_a_reader_has_open(sandbox, mounted):
     """What the reader saw tells nothing of the file that has its name now, and is still written to."""
     python(sandbox, """
