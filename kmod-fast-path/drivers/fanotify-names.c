@@ -718,27 +718,30 @@ static void remember_other(struct shfs_driver *d, struct fan_object *file)
 	fan_remember(d, file, path_leads_to_fd(other, fd) ? other : NULL);
 }
 
-/* May the file have had this name? Not if another file has it now. */
+/* May a file that has not got this name have had it? Not if another file has it now. */
 static bool may_be_name(const char *name, const char *path, int fd)
 {
 	struct stat st;
 
-	return name && strcmp(name, path) != 0 &&
-	       (fd < 0 || path_leads_to_fd(name, fd) || lstat(name, &st));
+	return name && strcmp(name, path) != 0 && (fd < 0 || lstat(name, &st));
 }
 
-/* Returns a name that the file had before path; NULL: none is known. */
+/* Returns a name that the file had before path, best one that it still has; NULL: none is
+ * known. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
 	struct fan_object *file = n->child;
 	_cleanup_close_ int fd = file ? fan_object_open(d, file) : -1;
 	_cleanup_free_ char *name = file ? fan_remembered(d, file) : NULL;
+	const char *before = file ? file->path_before : NULL;
 
+	if (name && strcmp(name, path) != 0 && path_leads_to_fd(name, fd))
+		return TAKE_PTR(name);
+	if (before && strcmp(before, path) != 0 && path_leads_to_fd(before, fd))
+		return strdup(before);
 	if (may_be_name(name, path, fd))
 		return TAKE_PTR(name);
-	return file && may_be_name(file->path_before, path, fd)
-	               ? strdup(file->path_before)
-	               : NULL;
+	return may_be_name(before, path, fd) ? strdup(before) : NULL;
 }
 
 static char *link_target(struct shfs_driver *d, const struct fan_name *n)

@@ -179,6 +179,11 @@ CASES = {
         "echo 1 > a; ln a b; echo 2 > c; mv c a; ln b d",
         [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "c"), ("RENAME", "c", "a"), ("LINK", "b", "d")],
     ),
+    "linked by the name that is left": (
+        "echo 1 > a; ln a b; cat b; echo 2 > c; mv c b; rm b; ln a d",
+        [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "b"), ("CLOSE", "c"), ("RENAME", "c", "b"), ("UNLINK", "b"),
+         ("LINK", "a", "d")],
+    ),
     "called (deleted)": (
         "echo 1 > 'a (deleted)'; cat 'a (deleted)'; rm a*",
         [("CLOSE", "a (deleted)"), ("CLOSE", "a (deleted)"), ("UNLINK", "a (deleted)")],
