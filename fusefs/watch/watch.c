@@ -821,7 +821,8 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *node,
                                          struct shfs_watch *watch, bool archive)
 {
-	if (watch->changed && shfs_dirty_is_all_flushed(watch))
+	if (watch->changed &&
+	    (shfs_dirty_is_all_flushed(watch) || shfs_dirty_is_some_flushed(watch, NULL)))
 		settle_closed(fs, node, watch, NULL);
 	if (watch->changed)
 		return NULL;

@@ -300,6 +300,18 @@ os.close(reader); time.sleep(0.3); os.write(writer, b"third"); os.close(writer)
     assert contents(sandbox, "a") == [b"first", b"secondthird"]
 
 
+@pytest.mark.parametrize("call", ["rename", "link"])
+def test_named_right_after_a_close(sandbox, mounted, call):
+    """The mount may hear of the close later, while another goes on to write: the old name has what was left."""
+    python(sandbox, f"""
+early = os.open("a", os.O_WRONLY | os.O_CREAT, 0o644); os.write(early, b"first")
+late = os.open("a", os.O_WRONLY); os.write(late, b"FIRST"); kept = os.dup(late); os.close(late)
+os.{call}("a", "b"); os.write(early, b"second"); os.close(kept); os.close(early)
+""")
+    assert contents(sandbox, "a")[0] == b"FIRST"
+    assert contents(sandbox, "b")[-1] == b"FIRSTsecond"
+
+
 @pytest.mark.backends()
 @pytest.mark.users("ordinary")
 def test_renamed_before_it_is_closed(sandbox, mounted):
