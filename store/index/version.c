@@ -803,8 +803,8 @@ static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
 	return r;
 }
 
-/* Places a file and its content at another path. changing: it is being written, so its
- * content is recorded only when it is closed. */
+/* Places a file and its content at another path. changing: its content is recorded only
+ * when it is closed. */
 static int place(struct shfs_ingest *ing, const struct shfs_file *from,
                  struct shfs_file *to, const struct maker *by, bool changing)
 {
@@ -842,7 +842,8 @@ static int place_all(struct shfs_ingest *ing, const struct moves *m,
 		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &to);
 		by.origin_version_id = shfs_file_latest(&m->list[i].held);
 		if (!r)
-			r = place(ing, &m->list[i].held, to, &by, changing);
+			r = place(ing, &m->list[i].held, to, &by,
+			          changing || !m->list[i].held.present);
 	}
 	return r;
 }
@@ -854,18 +855,31 @@ static struct maker mover(const struct shfs_name_change *c)
 		               .time_ns = c->real_ns };
 }
 
-/* Makes sure that both paths have versions of their contents before the change. */
+/* Makes sure that a path has a version of its content before the change. What is at a
+ * path that lost its file is another file, which only the record can tell of. */
+static int settle_path(struct shfs_ingest *ing, struct shfs_file *f,
+                       const struct shfs_content *c, int64_t real_ns, int64_t *n)
+{
+	int r = shfs_version_now(ing, f, c, real_ns, n);
+
+	if (*n && !f->present) {
+		f->present = true;
+		shfs_file_changed(ing, f);
+	}
+	return r;
+}
+
 static int settle_both_paths(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	int64_t victim;
-	int r = shfs_version_now(ing, c->file, &c->op->content, c->real_ns, &c->seen);
+	int r = settle_path(ing, c->file, &c->op->content, c->real_ns, &c->seen);
 
 	c->file->directory = c->op->directory;
-	if (!c->seen && !c->op->directory &&
+	if (!c->seen && !c->op->directory && c->file->present &&
 	    !(c->op->content.flags & SHFS_CONTENT_CHANGING))
 		c->seen = c->file->versions;
 	if (!r)
-		r = shfs_version_now(ing, c->file2, &c->op->victim, c->real_ns, &victim);
+		r = settle_path(ing, c->file2, &c->op->victim, c->real_ns, &victim);
 	return r;
 }
 
@@ -919,9 +933,9 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 
 int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
-	bool changing = c->op->content.flags & SHFS_CONTENT_CHANGING;
 	struct maker by = mover(c);
 	int r = settle_both_paths(ing, c);
+	bool changing = c->op->content.flags & SHFS_CONTENT_CHANGING || !c->file->present;
 
 	if (r || c->file == c->file2)
 		return r;

@@ -610,6 +610,31 @@ static void test_link(void **state)
 	kit_close(&k);
 }
 
+/* What gets a new name from a path that had lost its file is not what that held. */
+static void test_names_of_another_file(void **state)
+{
+	static const enum shfs_pathop ops[] = { SHFS_OP_LINK, SHFS_OP_RENAME,
+		                                SHFS_OP_EXCHANGE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct kit k;
+		uint64_t p = start(&k);
+
+		kit_write(&k, p, "a", 2010, kit_content(&k, "1", 2010));
+		kit_pathop(&k, p, SHFS_OP_UNLINK, "a", NULL, 2020, NULL, NULL, false);
+		kit_pathop(&k, p, ops[i], "a", "b", 2030, NULL, NULL, false);
+		check_versions(&k, ops[i] != SHFS_OP_LINK ? "a@1 1 written\n"
+		                                            "b@1 1 written a@1 carried"
+		                                          : "a@1 1 written");
+		assert_string_equal(kit_ask(&k, 1,
+		                            "SELECT count(*) FROM v_access WHERE"
+		                            " path2 IS NOT NULL AND (seen_n OR made_n)"),
+		                    "0");
+		check_rebuild(&k);
+		kit_close(&k);
+	}
+}
+
 static void test_exchange(void **state)
 {
 	struct kit k;
@@ -755,6 +780,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_stored_by_another_name),
 	cmocka_unit_test(test_unlink),
 	cmocka_unit_test(test_link),
+	cmocka_unit_test(test_names_of_another_file),
 	cmocka_unit_test(test_exchange),
 	cmocka_unit_test(test_truncate),
 	cmocka_unit_test(test_directory),
