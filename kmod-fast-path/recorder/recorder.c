@@ -183,8 +183,16 @@ static bool is_changed_since(const struct happening *h, int64_t ctime_ns)
 	       ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
 }
 
+/* Do both names of a link lead to the file of the event still? */
+static bool is_linked_still(const struct shfs_recorder *r, const struct happening *h)
+{
+	return h->event->type == SHFS_EVENT_LINK &&
+	       name_leads_to(r, h->path, h->file.ino) &&
+	       name_leads_to(r, h->path2, h->file.ino);
+}
+
 /* Corrects the file of an event whose driver looked it up by its name later: another file
- * may have got the name by then. */
+ * may have got the name by then, or what it held has changed. */
 static void correct_file(const struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
@@ -192,9 +200,11 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
 	            : !has_another_name(r, h) && !is_changed_since(h, h->file.ctime_ns))
 		return;
+	h->moved_on = true;
+	if (!was.ino && is_linked_still(r, h))
+		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
-	h->moved_on = true;
 	h->file = (struct shfs_event_file){
 		.dev = was.dev,
 		.ino = was.ino,
@@ -223,11 +233,11 @@ static void correct_event(const struct shfs_recorder *r, struct happening *h)
 }
 
 /* Is the event's file the one that its name led to? If it was looked up later, only if an
- * earlier event has told which file the name leads to. */
+ * earlier event has told which file the name leads to, or two names agree. */
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
-	       shfs_paths_find(r->paths, h->path).ino;
+	       shfs_paths_find(r->paths, h->path).ino || is_linked_still(r, h);
 }
 
 static void note_moved(struct shfs_recorder *r, const struct happening *h)

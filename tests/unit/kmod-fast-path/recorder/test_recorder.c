@@ -640,6 +640,28 @@ static void changed_since_it_may_be_another(void **state)
 	scene_end(&s);
 }
 
+/* It has changed since, so its content is unknown; which file it is, both names tell. */
+static void a_link_is_known_by_both_names(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	struct stat st;
+
+	scene_begin(&s);
+	late_scene(&s, "bpf-tracepoints");
+	write_now(&s, "a", 5000, 1);
+	assert_ok(linkat(s.r.root_fd, "a", s.r.root_fd, "b", 0));
+	assert_ok(fstatat(s.r.root_fd, "a", &st, 0));
+	tell_names(&s, SHFS_EVENT_LINK, "a", "b", "a", SHFS_EVENT_INEXACT);
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 1];
+	assert_int_equal(rec->pathop.op, SHFS_OP_LINK);
+	assert_int_equal(rec->pathop.ino, st.st_ino);
+	assert_false(rec->pathop.content.flags & SHFS_CONTENT_KNOWN);
+	scene_end(&s);
+}
+
 static void a_link_has_not_written_an_old_file(void **state)
 {
 	struct scene s;
@@ -776,6 +798,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
 		cmocka_unit_test(changed_since_it_may_be_another),
+		cmocka_unit_test(a_link_is_known_by_both_names),
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
 		cmocka_unit_test(an_exchange_tells_of_both),
 		cmocka_unit_test(an_exchange_tells_of_no_later_file),
