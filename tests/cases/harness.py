@@ -259,7 +259,12 @@ class Helper:
             argv = [os.path.join(PREFIX, "sbin/shfs-helper"), "--foreground", "--socket", self.socket]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
         self.pids.add(self.process.pid)
-        wait_until(lambda: os.path.exists(self.socket), "the helper")
+        wait_until(self.listens, "the helper")
+
+    def listens(self):
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
+            found = [line.split() for line in sockets if line.endswith(f" {self.socket}\n")]
+        return any(int(fields[3], 16) & 0x10000 for fields in found)  # SO_ACCEPTCON
 
     def children(self):
         pid = self.process.pid
