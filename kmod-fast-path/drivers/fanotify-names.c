@@ -818,8 +818,10 @@ static void report_rename(struct shfs_driver *d, struct fan_name *n, const char 
 		e->flags |= SHFS_EVENT_REPLACED;
 	if (n->child && n->child->creator == n->pid)
 		e->flags |= SHFS_EVENT_CREATED;
-	if (with && with->exchanged)
+	if (with && with->exchanged) {
 		e->flags |= SHFS_EVENT_EXCHANGED;
+		e->file.id = with->child ? fan_object_ino(with->child) : 0;
+	}
 	shfs_event_set_text(&d->room, path_in_root(d, from), path_in_root(d, to));
 	fan_tell(d, -1);
 }

@@ -555,8 +555,8 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	return held;
 }
 
-/* Takes the content of the other file of an exchange, which the event does not describe.
- */
+/* Takes the content of the other file of an exchange, of which the event has at most the
+ * inode number. */
 static struct shfs_held content_exchanged(struct shfs_recorder *r,
                                           const struct happening *h)
 {
@@ -564,6 +564,8 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	struct shfs_event_file file;
 	struct stat st;
 
+	if (!was.ino)
+		was = (struct shfs_paths_file){ h->file.dev, h->event->file.id };
 	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode) ||
 	    (was.ino ? was.ino != st.st_ino

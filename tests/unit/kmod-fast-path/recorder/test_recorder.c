@@ -742,6 +742,42 @@ static void an_exchange_tells_of_no_later_file(void **state)
 	scene_end(&s);
 }
 
+/* Its other file was never recorded: the event says which one it was. */
+static void an_exchange_names_the_other_file(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	struct stat st;
+	union event e;
+
+	scene_begin(&s);
+	late_scene(&s, "fanotify");
+	for (int later = 0; later < 2; later++) {
+		const char *from = later ? "c" : "a", *to = later ? "d" : "b";
+
+		write_now(&s, from, 5000, 1);
+		write_now(&s, to, 5000, 2);
+		assert_ok(fstatat(s.r.root_fd, to, &st, 0));
+		assert_ok(renameat2(s.r.root_fd, from, s.r.root_fd, to, RENAME_EXCHANGE));
+		if (later)
+			rename_now(&s, from, "gone");
+		if (later)
+			write_now(&s, from, 5000, 3);
+		fill(&s, &e, SHFS_EVENT_RENAME, PID, from, to);
+		fill_file(&s, &e, to);
+		e.event.flags = SHFS_EVENT_EXCHANGED;
+		e.event.file.id = st.st_ino;
+		happens_now(&e);
+		tell(&s, &e);
+	}
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 1];
+	kit_assert_object(&s.kit, &rec[-1].pathop.victim, 5000, 2);
+	assert_false(rec->pathop.victim.flags & SHFS_CONTENT_KNOWN);
+	scene_end(&s);
+}
+
 static void losses_are_told(void **state)
 {
 	struct scene s;
@@ -802,6 +838,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
 		cmocka_unit_test(an_exchange_tells_of_both),
 		cmocka_unit_test(an_exchange_tells_of_no_later_file),
+		cmocka_unit_test(an_exchange_names_the_other_file),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(the_store_is_not_recorded),
 	};
