@@ -617,13 +617,14 @@ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,
 	int r;
 
 	*out = (struct shfs_sight){ .file_id = f->id };
-	if (!is_content(c) || !f->versions ||
-	    (begin_ns && (holds(f, c) || is_newer(ing, f, c, begin_ns))))
+	if (!is_content(c))
+		return 0;
+	if (begin_ns && (!f->versions || holds(f, c) || is_newer(ing, f, c, begin_ns)))
 		return shfs_version_now(ing, f, c, begin_ns, &out->n);
 	r = earlier(ing, f->id, c, &out->n);
 	if (r)
 		return MIN(r, 0);
-	if (begin_ns >= f->last_ns)
+	if (begin_ns && begin_ns >= f->last_ns)
 		return shfs_version_now(ing, f, c, begin_ns, &out->n);
 	return earlier_name(ing, f, c, begin_ns, out);
 }

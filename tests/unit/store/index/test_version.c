@@ -610,6 +610,23 @@ static void test_link(void **state)
 	kit_close(&k);
 }
 
+/* What a file got when another one had its path was never at that path. */
+static void test_seen_of_a_replaced_file(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content c = kit_content(&k, "later", 2030);
+
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "f", NULL, 2010, NULL, NULL, false);
+	kit_access(&k, p, "f", 2005, 2040,
+	           SHFS_ACCESS_READ | SHFS_ACCESS_NAMELESS | SHFS_ACCESS_REPLACED, &c,
+	           NULL);
+	kit_write(&k, p, "f", 2050, kit_content(&k, "1", 2050));
+	check_versions(&k, "f@1 1 written");
+	assert_string_equal(kit_ask(&k, 1, LINKS), "unlink - -\nopen - -\nopen - 1");
+	kit_close(&k);
+}
+
 /* What gets a new name from a path that had lost its file is not what that held. */
 static void test_names_of_another_file(void **state)
 {
@@ -780,6 +797,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_stored_by_another_name),
 	cmocka_unit_test(test_unlink),
 	cmocka_unit_test(test_link),
+	cmocka_unit_test(test_seen_of_a_replaced_file),
 	cmocka_unit_test(test_names_of_another_file),
 	cmocka_unit_test(test_exchange),
 	cmocka_unit_test(test_truncate),
