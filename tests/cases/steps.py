@@ -192,6 +192,12 @@ class Steps:
         file.names.discard(path)
         file.last_name = path
 
+    def freed(self, path):
+        """No file has it any more: those that lost it are visible there again, with what they got meanwhile."""
+        if not self.named(path):
+            self.lines[path] += [State(file.content, file.size, self.n) for file in self.files.values()
+                                 if not file.names and file.last_name == path]  # fmt: skip
+
     # --- steps ---
 
     def tell(self, worker, line, in_child=False):
@@ -353,6 +359,7 @@ class Steps:
         self.move(file, old, new)
         if flags == RENAME_EXCHANGE:
             self.move(other, new, old)
+        self.freed(old)
 
     def move(self, file, old, new):
         """A name without a past takes over that of the other."""
@@ -385,6 +392,7 @@ class Steps:
         self.lose_name(file, path, "removed")
         if self.tell(self.pick()[0], f"unlink {path}") == 0:
             self.drop_name(file, path)
+            self.freed(path)
 
     def step_touch(self):
         path = self.path()
