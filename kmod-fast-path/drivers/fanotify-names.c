@@ -718,30 +718,29 @@ static void remember_other(struct shfs_driver *d, struct fan_object *file)
 	fan_remember(d, file, path_leads_to_fd(other, fd) ? other : NULL);
 }
 
-/* May a file that has not got this name have had it? Not if another file has it now. */
-static bool may_be_name(const char *name, const char *path, int fd)
-{
-	struct stat st;
-
-	return name && strcmp(name, path) != 0 && (fd < 0 || lstat(name, &st));
-}
-
-/* Returns a name that the file had before path, best one that it still has; NULL: none is
- * known. */
+/* Returns a name that the file had before path: best one that it still has, or else one
+ * that no other file has now. NULL: none is known. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
 	struct fan_object *file = n->child;
 	_cleanup_close_ int fd = file ? fan_object_open(d, file) : -1;
-	_cleanup_free_ char *name = file ? fan_remembered(d, file) : NULL;
-	const char *before = file ? file->path_before : NULL;
+	_cleanup_free_ char *last = file ? fan_remembered(d, file) : NULL;
+	const char *names[] = { last, file ? file->path_before : NULL }, *best = NULL;
+	int best_rank = 0;
+	struct stat st;
 
-	if (name && strcmp(name, path) != 0 && path_leads_to_fd(name, fd))
-		return TAKE_PTR(name);
-	if (before && strcmp(before, path) != 0 && path_leads_to_fd(before, fd))
-		return strdup(before);
-	if (may_be_name(name, path, fd))
-		return TAKE_PTR(name);
-	return may_be_name(before, path, fd) ? strdup(before) : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		int rank = !names[i] || !strcmp(names[i], path) ? 0
+		           : path_leads_to_fd(names[i], fd)     ? 3
+		           : lstat(names[i], &st)               ? 2
+		                                                : 1;
+
+		if (rank > best_rank) {
+			best = names[i];
+			best_rank = rank;
+		}
+	}
+	return best ? strdup(best) : NULL;
 }
 
 static char *link_target(struct shfs_driver *d, const struct fan_name *n)

@@ -179,6 +179,10 @@ CASES = {
         "echo 1 > a; ln a b; echo 2 > c; mv c a; ln b d",
         [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "c"), ("RENAME", "c", "a"), ("LINK", "b", "d")],
     ),
+    "linked by a name that is replaced": (
+        "echo 1 > b; ln b a; echo 2 > c; mv c b",
+        [("CLOSE", "b"), ("LINK", "b", "a"), ("CLOSE", "c"), ("RENAME", "c", "b")],
+    ),
     "linked by the name that is left": (
         "echo 1 > a; ln a b; cat b; echo 2 > c; mv c b; rm b; ln a d",
         [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "b"), ("CLOSE", "c"), ("RENAME", "c", "b"), ("UNLINK", "b"),
@@ -226,7 +230,10 @@ def test_names(watch, name):
     assert watch.script(script).said(*FILES) == expected
 
 
-@pytest.mark.parametrize("name", ["renamed at once", "saved", "moved away, made anew", "hard links", "directory renamed"])
+@pytest.mark.parametrize(
+    "name",
+    ["renamed at once", "saved", "moved away, made anew", "hard links", "directory renamed", "linked by a name that is replaced"],
+)
 def test_names_when_drained_late(watch, name):
     """Nothing in the queues says in which order a close and a rename were; still."""
     script, expected = CASES[name]
