@@ -33,11 +33,13 @@ struct fan_key {
 	unsigned char handle[FAN_HANDLE_MAX];
 };
 
+#define FAN_NAMES_BEFORE 3
+
 /* A file or a directory, identified by its handle, whatever its name is now. */
 struct fan_object {
 	struct fan_key key;
-	char *path;          /* full; of a directory, or one of the names of a file */
-	char *path_before;   /* of a file: the name that was remembered before path */
+	char *path; /* full; of a directory, or one of the names of a file */
+	char *before[FAN_NAMES_BEFORE]; /* of a file: other names, the last ones first */
 	uint64_t path_epoch; /* when path was looked up: epoch; of a file: n_moves */
 	int64_t ctime_ns;    /* at the last close; 0: unknown */
 	bool ctime_unsure;   /* a later write may have left the same ctime */

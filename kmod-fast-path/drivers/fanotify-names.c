@@ -653,14 +653,25 @@ static struct shfs_bytes path_in_root(struct shfs_driver *d, const char *path)
 		                    relative ? strlen(relative) : 0 };
 }
 
+/* Keeps the name that was remembered before path, in the place of path or the oldest. */
+static void note_before(struct fan_object *file, const char *path, char *name)
+{
+	size_t i = 0;
+
+	while (i + 1 < FAN_NAMES_BEFORE && file->before[i] &&
+	       strcmp(file->before[i], path) != 0)
+		i++;
+	free(file->before[i]);
+	memmove(&file->before[1], &file->before[0], i * sizeof(file->before[0]));
+	file->before[0] = name;
+}
+
 void fan_remember(struct shfs_driver *d, struct fan_object *file, const char *path)
 {
 	if (!file)
 		return;
-	if (path && file->path && strcmp(path, file->path) != 0) {
-		free(file->path_before);
-		file->path_before = TAKE_PTR(file->path);
-	}
+	if (path && file->path && strcmp(path, file->path) != 0)
+		note_before(file, path, TAKE_PTR(file->path));
 	free(file->path);
 	file->path = path ? strdup(path) : NULL;
 	file->named |= path != NULL;
@@ -709,38 +720,45 @@ static bool path_leads_to_fd(const char *path, int fd)
 static void remember_other(struct shfs_driver *d, struct fan_object *file)
 {
 	_cleanup_close_ int fd = fan_object_open(d, file);
-	_cleanup_free_ char *other = TAKE_PTR(file->path_before);
+	_cleanup_free_ char *other = NULL;
 
-	if (!path_leads_to_fd(other, fd)) {
-		free(other);
-		other = fd < 0 ? NULL : fan_path_of(d, fd);
-	}
+	for (size_t i = 0; i < FAN_NAMES_BEFORE && !other; i++)
+		if (path_leads_to_fd(file->before[i], fd))
+			other = TAKE_PTR(file->before[i]);
+	if (!other && fd >= 0)
+		other = fan_path_of(d, fd);
+	free(TAKE_PTR(file->path));
 	fan_remember(d, file, path_leads_to_fd(other, fd) ? other : NULL);
 }
 
-/* Returns a name that the file had before path: best one that it still has, or else one
- * that no other file has now. NULL: none is known. */
+/* Returns a name that the file had before path: best one that it still has, or one that
+ * is gone; one that another file has now only if no other is known, as that may have got
+ * it since. NULL: none. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
 	struct fan_object *file = n->child;
 	_cleanup_close_ int fd = file ? fan_object_open(d, file) : -1;
 	_cleanup_free_ char *last = file ? fan_remembered(d, file) : NULL;
-	const char *names[] = { last, file ? file->path_before : NULL }, *best = NULL;
-	int best_rank = 0;
+	const char *gone = NULL, *taken = NULL;
+	size_t n_known = 0;
 	struct stat st;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		int rank = !names[i] || !strcmp(names[i], path) ? 0
-		           : path_leads_to_fd(names[i], fd)     ? 3
-		           : lstat(names[i], &st)               ? 2
-		                                                : 1;
+	for (size_t i = 0; file && i <= FAN_NAMES_BEFORE; i++) {
+		const char *name = i ? file->before[i - 1] : last;
 
-		if (rank > best_rank) {
-			best = names[i];
-			best_rank = rank;
-		}
+		if (!name || !strcmp(name, path))
+			continue;
+		if (path_leads_to_fd(name, fd))
+			return strdup(name);
+		if (lstat(name, &st))
+			gone = gone ? gone : name;
+		else
+			taken = name;
+		n_known++;
 	}
-	return best ? strdup(best) : NULL;
+	if (gone)
+		return strdup(gone);
+	return n_known == 1 ? strdup(taken) : NULL;
 }
 
 static char *link_target(struct shfs_driver *d, const struct fan_name *n)
@@ -856,10 +874,13 @@ static void report_name(struct shfs_driver *d, struct fan_name *n)
 	case FAN_NAME_RENAME:
 		if (!n->exchanged)
 			report_rename(d, n, path, to);
-		if (!n->is_dir)
-			fan_remember(d, n->child, to);
-		else
+		if (n->is_dir) {
 			note_move(d, path, to);
+			break;
+		}
+		if (n->child && n->child->path && !strcmp(n->child->path, path))
+			free(TAKE_PTR(n->child->path));
+		fan_remember(d, n->child, to);
 		break;
 	}
 }

@@ -124,7 +124,8 @@ uint32_t fan_object_generation(const struct fan_object *object)
 static void object_free(struct fan_object *object)
 {
 	free(object->path);
-	free(object->path_before);
+	for (size_t i = 0; i < FAN_NAMES_BEFORE; i++)
+		free(object->before[i]);
 	free(object);
 }
 

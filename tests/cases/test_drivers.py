@@ -188,6 +188,11 @@ CASES = {
         [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "b"), ("CLOSE", "c"), ("RENAME", "c", "b"), ("UNLINK", "b"),
          ("LINK", "a", "d")],
     ),
+    "linked, and the other name renamed and replaced": (
+        "echo 1 > a; ln a b; cat b; mv b c; echo 2 > t; mv t c; ln a d",
+        [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "b"), ("RENAME", "b", "c"), ("CLOSE", "t"), ("RENAME", "t", "c"),
+         ("LINK", "a", "d")],
+    ),
     "called (deleted)": (
         "echo 1 > 'a (deleted)'; cat 'a (deleted)'; rm a*",
         [("CLOSE", "a (deleted)"), ("CLOSE", "a (deleted)"), ("UNLINK", "a (deleted)")],
