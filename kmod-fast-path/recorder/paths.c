@@ -20,6 +20,7 @@ struct name {
 
 struct file {
 	struct shfs_paths_file key;
+	uint32_t generation;
 	struct name *names;
 	UT_hash_handle hh;
 };
@@ -71,7 +72,7 @@ static void drop_nameless_file(struct shfs_paths *n, struct lost *lost)
 
 /* Takes path. */
 static void note_nameless_file(struct shfs_paths *n, struct shfs_paths_file key,
-                               char *path)
+                               uint32_t generation, char *path)
 {
 	struct lost *lost = calloc(1, sizeof(*lost));
 
@@ -81,7 +82,9 @@ static void note_nameless_file(struct shfs_paths *n, struct shfs_paths_file key,
 	}
 	lost->key = key;
 	lost->path = path;
-	lost->told = (struct shfs_paths_lost){ .path = path, .time = n->now };
+	lost->told = (struct shfs_paths_lost){ .path = path,
+		                               .time = n->now,
+		                               .generation = generation };
 	HASH_ADD(hh, n->lost, key, sizeof(lost->key), lost);
 	if (HASH_COUNT(n->lost) > LOST_MAX)
 		drop_nameless_file(n, n->lost);
@@ -123,11 +126,12 @@ static void forget_file_name(struct shfs_paths *n, struct name *name)
 static void drop_file_name(struct shfs_paths *n, struct name *name)
 {
 	struct shfs_paths_file key = name->file->key;
+	uint32_t generation = name->file->generation;
 	bool is_last = !name->file->names->next;
 	char *path = detach_file_name(n, name);
 
 	if (is_last)
-		note_nameless_file(n, key, path);
+		note_nameless_file(n, key, generation, path);
 	else
 		free(path);
 }
@@ -167,6 +171,7 @@ static struct file *find_named_file(const struct shfs_paths *n,
 static struct file *get_named_file(struct shfs_paths *n, struct shfs_paths_file key)
 {
 	struct file *file = find_named_file(n, key);
+	struct lost *lost = find_nameless_file(n, key);
 
 	if (file)
 		return file;
@@ -174,7 +179,8 @@ static struct file *get_named_file(struct shfs_paths *n, struct shfs_paths_file 
 	if (!file)
 		return NULL;
 	file->key = key;
-	drop_nameless_file(n, find_nameless_file(n, key));
+	file->generation = lost ? lost->told.generation : 0;
+	drop_nameless_file(n, lost);
 	HASH_ADD(hh, n->files, key, sizeof(file->key), file);
 	return file;
 }
@@ -198,17 +204,22 @@ static void add_file_name(struct shfs_paths *n, char *path, struct shfs_paths_fi
 		forget_file_name(n, n->names);
 }
 
-void shfs_paths_set(struct shfs_paths *n, const char *path, struct shfs_paths_file file)
+void shfs_paths_set(struct shfs_paths *n, const char *path, struct shfs_paths_file key,
+                    uint32_t generation)
 {
 	struct name *name = find_file_name(n, path);
+	struct file *file;
 
-	if (!file.ino)
+	if (!key.ino)
 		return;
-	if (name && !memcmp(&name->file->key, &file, sizeof(file)))
-		return;
-	if (name)
-		drop_file_name(n, name);
-	add_file_name(n, strdup(path), file);
+	if (!name || memcmp(&name->file->key, &key, sizeof(key)) != 0) {
+		if (name)
+			drop_file_name(n, name);
+		add_file_name(n, strdup(path), key);
+	}
+	file = find_named_file(n, key);
+	if (file && generation)
+		file->generation = generation;
 }
 
 struct shfs_paths_file shfs_paths_find(const struct shfs_paths *n, const char *path)
@@ -267,7 +278,7 @@ void shfs_paths_moved(struct shfs_paths *n, const char *from, const char *to, bo
 
 	shfs_paths_gone(n, to, tree);
 	shfs_paths_gone(n, from, false);
-	shfs_paths_set(n, to, file);
+	shfs_paths_set(n, to, file, 0);
 	if (!tree)
 		return;
 	/* names that are added here come after all others */

@@ -26,9 +26,10 @@ void shfs_paths_free(struct shfs_paths *names); /* NULL is fine */
 /* Sets the time of the following calls. */
 void shfs_paths_at(struct shfs_paths *names, struct shfs_time time);
 
-/* Notes that path leads to this file, and to no other any more. */
+/* Notes that path leads to this file, and to no other any more. generation: tells files
+ * apart that get the same inode one after the other; 0: unknown. */
 void shfs_paths_set(struct shfs_paths *names, const char *path,
-                    struct shfs_paths_file file);
+                    struct shfs_paths_file file, uint32_t generation);
 
 /* The file that path leads to; its ino is 0: unknown. */
 struct shfs_paths_file shfs_paths_find(const struct shfs_paths *names, const char *path);
@@ -42,6 +43,7 @@ const char *shfs_paths_other(const struct shfs_paths *names, struct shfs_paths_f
 struct shfs_paths_lost {
 	const char *path;
 	struct shfs_time time;
+	uint32_t generation; /* 0: unknown */
 };
 
 /* Borrowed. NULL: the file has a name, or is unknown. */

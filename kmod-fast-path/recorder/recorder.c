@@ -137,7 +137,18 @@ static bool name_leads_to(const struct shfs_recorder *r, const char *path, uint6
 static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
                                                const struct happening *h)
 {
-	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, paths_file_of(&h->file));
+	const struct shfs_paths_lost *lost =
+		h->file.nlink ? NULL : shfs_paths_lost(r->paths, paths_file_of(&h->file));
+	bool is_other = lost && lost->generation && h->file.generation &&
+	                lost->generation != h->file.generation;
+
+	return is_other ? NULL : lost;
+}
+
+static void note_file_path(struct shfs_recorder *r, const char *path,
+                           const struct shfs_event_file *file)
+{
+	shfs_paths_set(r->paths, path, paths_file_of(file), file->generation);
 }
 
 static bool name_exists(const struct shfs_recorder *r, const char *path)
@@ -251,16 +262,16 @@ static void note_moved(struct shfs_recorder *r, const struct happening *h)
 	else
 		shfs_paths_gone(r->paths, h->path, directory);
 	if (h->is_sure && *h->path2)
-		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
+		note_file_path(r, h->path2, &h->file);
 }
 
 static void note_linked(struct shfs_recorder *r, const struct happening *h)
 {
 	shfs_paths_gone(r->paths, h->path2, false);
 	if (h->is_sure && *h->path)
-		shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
+		note_file_path(r, h->path, &h->file);
 	if (h->is_sure)
-		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
+		note_file_path(r, h->path2, &h->file);
 }
 
 /* The moment before the change of a name. Its event may be late: the ctime counts. */
@@ -284,7 +295,7 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 	case SHFS_EVENT_WRITE:
 		/* the name of a script is looked up */
 		if (h->file.nlink && !(h->event->flags & SHFS_EVENT_EXECUTED))
-			shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
+			note_file_path(r, h->path, &h->file);
 		break;
 	case SHFS_EVENT_RENAME:
 		note_moved(r, h);
@@ -294,7 +305,7 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 		break;
 	case SHFS_EVENT_UNLINK:
 		if (h->is_sure)
-			shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
+			note_file_path(r, h->path, &h->file);
 		shfs_paths_gone(r->paths, h->path, S_ISDIR(h->file.mode));
 		break;
 	default:

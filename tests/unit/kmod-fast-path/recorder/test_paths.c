@@ -20,14 +20,14 @@ static void renamed_and_removed(void **state)
 {
 	struct shfs_paths *n = shfs_paths_new();
 
-	shfs_paths_set(n, "a", file(1));
-	shfs_paths_set(n, "b", file(2));
+	shfs_paths_set(n, "a", file(1), 0);
+	shfs_paths_set(n, "b", file(2), 0);
 	shfs_paths_moved(n, "a", "b", false);
 	assert_leads(n, "a", 0);
 	assert_leads(n, "b", 1);
 	shfs_paths_moved(n, "unknown", "b", false);
 	assert_leads(n, "b", 0);
-	shfs_paths_set(n, "c", file(3));
+	shfs_paths_set(n, "c", file(3), 0);
 	shfs_paths_gone(n, "c", false);
 	assert_leads(n, "c", 0);
 	shfs_paths_free(n);
@@ -37,14 +37,14 @@ static void several_names(void **state)
 {
 	struct shfs_paths *n = shfs_paths_new();
 
-	shfs_paths_set(n, "a", file(1));
+	shfs_paths_set(n, "a", file(1), 0);
 	assert_null(shfs_paths_other(n, file(1), "a"));
 	assert_string_equal(shfs_paths_other(n, file(1), "x"), "a");
-	shfs_paths_set(n, "b", file(1));
+	shfs_paths_set(n, "b", file(1), 0);
 	assert_null(shfs_paths_other(n, file(1), "a"));
 	shfs_paths_gone(n, "a", false);
 	assert_string_equal(shfs_paths_other(n, file(1), "a"), "b");
-	shfs_paths_set(n, "b", file(2));
+	shfs_paths_set(n, "b", file(2), 0);
 	assert_null(shfs_paths_other(n, file(1), "a"));
 	shfs_paths_free(n);
 }
@@ -57,14 +57,30 @@ static void assert_lost(const struct shfs_paths *n, uint64_t ino, int64_t ns)
 	assert_int_equal(lost ? lost->time.real_ns : 0, ns);
 }
 
+/* What tells it from the next file with its inode stays with it. */
+static void generations(void **state)
+{
+	struct shfs_paths *n = shfs_paths_new();
+
+	shfs_paths_set(n, "a", file(1), 7);
+	shfs_paths_set(n, "a", file(1), 0);
+	shfs_paths_moved(n, "a", "b", false);
+	shfs_paths_gone(n, "b", false);
+	assert_int_equal(shfs_paths_lost(n, file(1))->generation, 7);
+	shfs_paths_set(n, "c", file(1), 8);
+	shfs_paths_gone(n, "c", false);
+	assert_int_equal(shfs_paths_lost(n, file(1))->generation, 8);
+	shfs_paths_free(n);
+}
+
 static void lost(void **state)
 {
 	struct shfs_paths *n = shfs_paths_new();
 
 	for (uint64_t ino = 1; ino <= 4; ino++)
-		shfs_paths_set(n, (char[]){ (char)('a' + ino - 1), 0 }, file(ino));
-	shfs_paths_set(n, "dir/f", file(5));
-	shfs_paths_set(n, "a link", file(4));
+		shfs_paths_set(n, (char[]){ (char)('a' + ino - 1), 0 }, file(ino), 0);
+	shfs_paths_set(n, "dir/f", file(5), 0);
+	shfs_paths_set(n, "a link", file(4), 0);
 	shfs_paths_at(n, (struct shfs_time){ .real_ns = 10 });
 	shfs_paths_moved(n, "a", "b", false);
 	shfs_paths_exchanged(n, "b", "c");
@@ -79,7 +95,7 @@ static void lost(void **state)
 	assert_string_equal(shfs_paths_lost(n, file(4))->path, "a link");
 	assert_lost(n, 5, 20);
 	/* its number is another's */
-	shfs_paths_set(n, "new", file(2));
+	shfs_paths_set(n, "new", file(2), 0);
 	assert_lost(n, 2, 0);
 	shfs_paths_forget(n);
 	assert_lost(n, 4, 0);
@@ -87,7 +103,7 @@ static void lost(void **state)
 		char name[16];
 
 		snprintf(name, sizeof(name), "%d", (int)ino);
-		shfs_paths_set(n, name, file(ino));
+		shfs_paths_set(n, name, file(ino), 0);
 	}
 	assert_lost(n, 100, 0); /* not told any more is not lost */
 	shfs_paths_free(n);
@@ -97,9 +113,9 @@ static void directories(void **state)
 {
 	struct shfs_paths *n = shfs_paths_new();
 
-	shfs_paths_set(n, "d/f", file(1));
-	shfs_paths_set(n, "d/e/f", file(2));
-	shfs_paths_set(n, "dd/f", file(3));
+	shfs_paths_set(n, "d/f", file(1), 0);
+	shfs_paths_set(n, "d/e/f", file(2), 0);
+	shfs_paths_set(n, "dd/f", file(3), 0);
 	shfs_paths_moved(n, "d", "g/h", true);
 	assert_leads(n, "d/f", 0);
 	assert_leads(n, "g/h/f", 1);
@@ -125,7 +141,7 @@ static void no_more_than_fit(void **state)
 
 	for (unsigned i = 1; i <= 20000; i++) {
 		snprintf(path, sizeof(path), "d/%u", i);
-		shfs_paths_set(n, path, file(i));
+		shfs_paths_set(n, path, file(i), 0);
 	}
 	assert_leads(n, "d/1", 0);
 	assert_leads(n, "d/20000", 20000);
@@ -140,11 +156,9 @@ static void no_more_than_fit(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(renamed_and_removed),
-		cmocka_unit_test(several_names),
-		cmocka_unit_test(lost),
-		cmocka_unit_test(directories),
-		cmocka_unit_test(no_more_than_fit),
+		cmocka_unit_test(renamed_and_removed), cmocka_unit_test(several_names),
+		cmocka_unit_test(generations),         cmocka_unit_test(lost),
+		cmocka_unit_test(directories),         cmocka_unit_test(no_more_than_fit),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

@@ -591,6 +591,33 @@ static void a_close_goes_to_the_name_that_is_left(void **state)
 	scene_end(&s);
 }
 
+/* It has the inode of one that was removed, and has lost its own name untold. */
+static void a_reused_inode_is_another_file(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	union event e;
+
+	scene_begin(&s);
+	write_now(&s, "f", 5000, 1);
+	for (uint32_t generation = 1; generation <= 2; generation++) {
+		fill_close(&s, &e, PID, "f", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+		e.event.file.generation = generation;
+		if (generation == 1) {
+			tell(&s, &e);
+			tell_names(&s, SHFS_EVENT_UNLINK, "f", "", "f", 0);
+			continue;
+		}
+		e.event.file.nlink = 0;
+		e.event.text[0] = 'g';
+		tell(&s, &e);
+	}
+	j = scene_journal(&s);
+	assert_non_null(kit_find(j, "f"));
+	assert_non_null(kit_find(j, "g"));
+	scene_end(&s);
+}
+
 /* By the time that somebody looks, the name may lead to another file. */
 static void what_has_moved_on_is_not_what_is_there(void **state)
 {
@@ -832,6 +859,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(parent_that_ended_is_known),
 		cmocka_unit_test(another_program_is_another_record),
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
+		cmocka_unit_test(a_reused_inode_is_another_file),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
 		cmocka_unit_test(changed_since_it_may_be_another),
 		cmocka_unit_test(a_link_is_known_by_both_names),
