@@ -472,6 +472,7 @@ static void question_child(int out, pid_t parent, const struct shfs_mount *mount
                            const struct wish *wish)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "shfs-question"); /* in ps */
 	if (getppid() != parent || dup2(out, 0) < 0 || chdir("/"))
 		_exit(1);
 	close_range(1, ~0U, 0);
