@@ -283,16 +283,15 @@ static void report_exec_of_life(struct shfs_connector *c, struct shfs_life *life
 	struct statx st;
 
 	e = begin_life_event(c, SHFS_EVENT_EXEC, life, when_ns);
-	if (there && !statx(procfd, "exe", 0, STATX_BASIC_STATS, &st))
+	/* it may end between any two of these */
+	there = there && !statx(procfd, "exe", 0, STATX_BASIC_STATS, &st) &&
+	        !shfs_proc_link(procfd, "exe", &exe);
+	if (there) {
 		set_program_file(&e->file, &st);
-	else
-		there = false;
-	if (there && !shfs_proc_link(procfd, "exe", &exe) && !e->file.nlink &&
-	    exe.len > strlen(deleted))
-		exe.len -= strlen(deleted);
-	if (there)
+		if (!st.stx_nlink && exe.len > strlen(deleted))
+			exe.len -= strlen(deleted);
 		e->flags |= read_arguments(procfd, &arguments);
-	if (!there) {
+	} else {
 		e->flags |= SHFS_EVENT_INEXACT;
 		if (c->program_of)
 			program = c->program_of(c->program_arg, &life->process);
