@@ -547,7 +547,7 @@ def test_more_closes_and_names_than_there_is_room_for(watch, edges, sandbox):
     user = f"setpriv --reuid {sandbox.user.uid} --clear-groups"
     script = (
         f"{user} sh -c 'mkdir d; echo 1 > d/f'; sleep 0.2; kill -STOP $PPID; "
-        f"{user} {edges} loop 20000; {user} mv d e; kill -CONT $PPID; sleep 0.5; "
+        f"{user} {edges} loop 20000; {user} mv d e; kill -CONT $PPID; sleep 2; "
         f"{user} sh -c 'echo 2 > e/g; mv e/g e/h; ln e/h i; rm e/f'"
     )
     events = watch.run("sh", "-c", script, as_uid=0)
