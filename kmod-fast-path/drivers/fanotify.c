@@ -295,6 +295,16 @@ static bool is_close_inside(struct shfs_driver *d, struct close *c)
 	return false;
 }
 
+/* Is it outside, and was it always? Then its path is not looked up: that may lead into a
+ * mount whose server never answers. */
+static bool is_close_elsewhere(struct shfs_driver *d, const struct close *c)
+{
+	if (d->n_moved_out || !is_here(d, c) || fan_below(d, c->path))
+		return false;
+	refresh_root(d);
+	return !fan_below(d, c->path);
+}
+
 /* Finds out which file it is; false: it must not be reported. */
 static bool identify_file(struct shfs_driver *d, struct close *c)
 {
@@ -307,9 +317,11 @@ static bool identify_file(struct shfs_driver *d, struct close *c)
 	c->path = read_link(d, c->fd);
 	if (!c->path)
 		return false;
-	if (!c->st.stx_nlink)
-		c->deleted = take_off_deleted(c->path);
-	else if (!path_leads_to_statx(c->path, &c->st))
+	if (is_close_elsewhere(d, c)) {
+		c->deleted = !c->st.stx_nlink;
+		return true;
+	}
+	if (!c->st.stx_nlink || !path_leads_to_statx(c->path, &c->st))
 		c->deleted = take_off_deleted(c->path);
 	c->inside = is_close_inside(d, c);
 	return true;

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -557,6 +558,21 @@ def test_more_closes_and_names_than_there_is_room_for(watch, edges, sandbox):
     assert Events(events[lost:]).said(*FILES) == [
         ("CLOSE", "e/g"), ("RENAME", "e/g", "e/h"), ("LINK", "e/h", "i"), ("UNLINK", "e/f"),
     ]
+
+
+@pytest.mark.users("root")  # whose mounts other processes of root may walk into
+def test_a_mount_that_does_not_answer(watch, sandbox):
+    """Its server writes outside of the root, to a file whose path leads into that mount."""
+    other = f"{sandbox.home}/other"
+    sandbox.run("mkdir", other, cwd="/")
+    server = sandbox.mount(other).process.pid
+    try:
+        # of several names none stays in the kernel's cache
+        script = f"cd {other}; echo 1 > f; ln f h; echo 2 > f; sleep 0.5; cd -; kill -STOP {server}; echo 2 > g"
+        events = watch.script(script, options=["--late"])
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert {e.path for e in events.of("CLOSE")} == {"g"}
 
 
 def test_what_the_driver_does_itself_is_not_told(watch):
