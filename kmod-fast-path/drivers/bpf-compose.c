@@ -530,12 +530,28 @@ static int given_path(struct shfs_composer *c, uint64_t key, const char *text, s
 	return r < 0 ? r : (out->len <= SHFS_EVENT_PATH_MAX ? 0 : -ENOENT);
 }
 
+/* Was another file looked up, which got the name later? After more time than this, that
+ * shows in its ctime, which is as exact as the kernel's tick. */
+#define CTIME_SHOWS_NS 20000000
+
+static bool is_looked_late(struct shfs_composer *c, const struct shfs_event *event,
+                           const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return (event->type == SHFS_EVENT_RENAME || event->type == SHFS_EVENT_LINK) &&
+	       c->ops.is_changed_again &&
+	       c->ops.is_changed_again(c->arg, slash ? slash + 1 : path,
+	                               event->time_ns + CTIME_SHOWS_NS);
+}
+
 static void set_looked(struct shfs_composer *c, struct shfs_event *event,
                        const char *path)
 {
 	struct stat st;
 
-	if (!path || !c->ops.look || c->ops.look(c->arg, path, &st) < 0)
+	if (!path || !c->ops.look || c->ops.look(c->arg, path, &st) < 0 ||
+	    is_looked_late(c, event, path))
 		return;
 	event->file.ino = st.st_ino;
 	event->file.bytes = (uint64_t)st.st_size;
@@ -636,15 +652,21 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	}
 }
 
+bool shfs_bpf_record_is_whole(const struct shfs_bpf_record *record, size_t size)
+{
+	size_t room = size - sizeof(*record);
+
+	return size >= sizeof(*record) && record->name_len <= room &&
+	       record->name2_at <= room && record->name2_len <= room - record->name2_at;
+}
+
 int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
                  size_t size)
 {
-	size_t room = size - sizeof(*record);
 	struct shfs_event *event;
 	struct process *p;
 
-	if (size < sizeof(*record) || record->name_len > room ||
-	    record->name2_at > room || record->name2_len > room - record->name2_at)
+	if (!shfs_bpf_record_is_whole(record, size))
 		return -EBADMSG;
 	shfs_compose_lost(c, record->lost);
 	if (record->type == SHFS_EVENT_DIRECTORY)

@@ -28,6 +28,9 @@ struct shfs_composer_ops {
 	/* Does the kernel still remember that it sent this directory? Then it may use the
 	 * key again. */
 	bool (*is_told)(void *arg, uint64_t key);
+	/* Does a record that follows, of until_ns at the latest, change what some path
+	 * with this last name leads to? */
+	bool (*is_changed_again)(void *arg, const char *name, uint64_t until_ns);
 };
 
 /*
@@ -39,6 +42,9 @@ _must_check_ int shfs_composer_new(const char *root_path, uint64_t root_dev,
                                    bool own_pids, const struct shfs_composer_ops *ops,
                                    void *arg, struct shfs_composer **out);
 void shfs_composer_free(struct shfs_composer *c); /* NULL is fine */
+
+/* Do its texts lie within the record, of size bytes? */
+bool shfs_bpf_record_is_whole(const struct shfs_bpf_record *record, size_t size);
 
 /* Takes one record of size bytes. -EBADMSG: it is malformed; -ENOMEM: an event is
  * missing. */

@@ -72,6 +72,7 @@ struct shfs_driver {
 	int ring_fd, told_fd;
 	unsigned long *consumer, *producer; /* positions; the data lies behind the
 	                                     * second */
+	unsigned long next; /* position of the record after the one that is drained */
 	const char *data;
 	size_t page;
 };
@@ -252,10 +253,6 @@ static bool is_dir_reported(void *arg, uint64_t key)
 	return !bpf_map_lookup_elem(d->told_fd, &key, &value);
 }
 
-static const struct shfs_composer_ops composer_ops = { report_composed_event,
-	                                               stat_in_root, resolve_in_root,
-	                                               is_dir_reported };
-
 /* --- the ring --- */
 
 static int map_ring(struct shfs_driver *d)
@@ -295,30 +292,82 @@ static int await_record(const uint32_t *head, uint32_t *out)
 	return 0;
 }
 
+/* The record at a position of the ring, and the position of the next one. NULL: it was
+ * discarded. -EAGAIN: it is not complete yet. */
+static int record_at(const struct shfs_driver *d, unsigned long at,
+                     const struct shfs_bpf_record **out, size_t *size,
+                     unsigned long *next)
+{
+	const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
+	uint32_t head;
+	int r = await_record((const uint32_t *)record, &head);
+
+	if (r)
+		return r;
+	*size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+	*out = head & BPF_RINGBUF_DISCARD_BIT
+	               ? NULL
+	               : (const void *)(record + BPF_RINGBUF_HDR_SZ);
+	*next = at + ((BPF_RINGBUF_HDR_SZ + *size + 7) & ~7ul);
+	return 0;
+}
+
 static int drain_ring(struct shfs_driver *d)
 {
 	unsigned long at = *d->consumer,
 		      end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
+	const struct shfs_bpf_record *record;
+	size_t size;
 	int r = 0, n = 0;
 
 	while (at < end && !r) {
-		const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
-		uint32_t head, size;
-
-		if (await_record((const uint32_t *)record, &head) < 0)
+		if (record_at(d, at, &record, &size, &d->next))
 			break; /* the next drain goes on here */
-		size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
-		if (!(head & BPF_RINGBUF_DISCARD_BIT))
-			r = shfs_compose(d->composer,
-			                 (const void *)(record + BPF_RINGBUF_HDR_SZ),
-			                 size);
-		at += (BPF_RINGBUF_HDR_SZ + size + 7) & ~7ul;
+		if (record)
+			r = shfs_compose(d->composer, record, size);
+		at = d->next;
 		if (++n % RECORDS_A_STEP == 0)
 			__atomic_store_n(d->consumer, at, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(d->consumer, at, __ATOMIC_RELEASE);
 	return r;
 }
+
+static bool ends_in_name(const char *path, size_t len, const char *name)
+{
+	size_t n = strlen(name);
+
+	return len >= n && !memcmp(path + len - n, name, n) &&
+	       (len == n || path[len - n - 1] == '/');
+}
+
+static bool is_changed_again(void *arg, const char *name, uint64_t until_ns)
+{
+	const struct shfs_driver *d = arg;
+	unsigned long at = d->next, end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
+	const struct shfs_bpf_record *record;
+	size_t size;
+
+	while (at < end && !record_at(d, at, &record, &size, &at)) {
+		if (!record || !shfs_bpf_record_is_whole(record, size))
+			continue;
+		if (record->time_ns > until_ns)
+			return false;
+		if ((record->type == SHFS_EVENT_RENAME ||
+		     record->type == SHFS_EVENT_LINK ||
+		     record->type == SHFS_EVENT_UNLINK) &&
+		    (ends_in_name(record->text, record->name_len, name) ||
+		     ends_in_name(record->text + record->name2_at, record->name2_len,
+		                  name)))
+			return true;
+	}
+	return false;
+}
+
+static const struct shfs_composer_ops composer_ops = {
+	report_composed_event, stat_in_root,     resolve_in_root,
+	is_dir_reported,       is_changed_again,
+};
 
 static int driver_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 {

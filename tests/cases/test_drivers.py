@@ -286,6 +286,15 @@ def test_replaced(watch):
     assert ["REPLACED" in e.flags for e in events.of("RENAME")] == [False, True], events.of("RENAME")
 
 
+def test_replaced_before_it_is_looked_up(watch, sandbox):
+    """What has the name by then is not taken for what was renamed."""
+    sandbox.sh("echo 1 > a; echo 2 > b")
+    numbers = [os.stat(f"{watch.root}/{name}").st_ino for name in ("a", "b")]
+    code = "import os; os.rename('a', 'c'); os.rename('b', 'c')"
+    first, second = watch.run("/usr/bin/python3", "-c", code, options=["--late"]).of("RENAME")
+    assert first.ino in (0, numbers[0]) and second.ino == numbers[1], (first, second, numbers)
+
+
 def test_a_directory_is_replaced(watch):
     """Its end is told by nothing but the rename; what comes then is told at once."""
     sandbox = watch.sandbox
