@@ -287,8 +287,8 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 		.dev = node->dev,
 		.ino = node->ino,
 	};
-	struct statx stx = { 0 };
-	bool secret;
+	bool had_one, secret;
+	struct statx stx;
 	int fd, dirfd, r;
 
 	fd = shfs_node_fd(fs->tree, node);
@@ -314,9 +314,8 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 			conceal_renamed(content[0]);
 		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
 		                  content);
-		if (!shfs_node_statx(fd, "", &stx) && content[0] && shfs_has_names(&stx))
-			shfs_snapshot_linked(content[0]); /* later records have it, too */
-		shfs_node_linked(fs->tree, node, parent, name, stx.stx_nlink == 2);
+		had_one = !shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2;
+		shfs_node_linked(fs->tree, node, parent, name, had_one);
 	}
 	shfs_tree_unlock(fs->tree);
 	if (!r && secret)

@@ -166,8 +166,9 @@ static void note_created(struct shfs_ingest *ing, const struct shfs_rec_access *
 	shfs_file_changed(ing, f);
 }
 
-/* Notes the names of a file. now: the content was looked at when the record was made, so
- * that it shows whether there are other names still. */
+/* Notes the names of a file. now: the content was looked at when the record was made, or
+ * it has not changed since; so it shows whether there are other names still, unless a
+ * name came or went meanwhile. */
 static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
                       const struct shfs_content *c, bool now, uint64_t dev, uint64_t ino)
 {
@@ -175,7 +176,8 @@ static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
 
 	if (c->flags & SHFS_CONTENT_LINKED)
 		return shfs_version_linked(ing, f, dev, ino);
-	if (same && !(now && c->flags & SHFS_CONTENT_KNOWN))
+	if (same && !(now && c->flags & SHFS_CONTENT_KNOWN &&
+	              c->ctime_ns >= f->known.ctime_last_ns))
 		return 0;
 	return shfs_version_linked(ing, f, 0, 0);
 }
