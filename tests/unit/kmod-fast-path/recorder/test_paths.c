@@ -57,7 +57,8 @@ static void assert_lost(const struct shfs_paths *n, uint64_t ino, int64_t ns)
 	assert_int_equal(lost ? lost->time.real_ns : 0, ns);
 }
 
-/* What tells it from the next file with its inode stays with it. */
+/* A file keeps its generation when it is renamed; the next one with its inode has
+ * another. */
 static void generations(void **state)
 {
 	struct shfs_paths *n = shfs_paths_new();

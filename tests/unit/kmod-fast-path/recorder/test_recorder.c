@@ -591,7 +591,7 @@ static void a_close_goes_to_the_name_that_is_left(void **state)
 	scene_end(&s);
 }
 
-/* It has the inode of one that was removed, and has lost its own name untold. */
+/* A file has the inode of one that was removed, and has lost its own name untold. */
 static void a_reused_inode_is_another_file(void **state)
 {
 	struct scene s;
@@ -667,7 +667,7 @@ static void changed_since_it_may_be_another(void **state)
 	scene_end(&s);
 }
 
-/* It has changed since, so its content is unknown; which file it is, both names tell. */
+/* A linked file has changed since: its content is unknown, and both names tell which. */
 static void a_link_is_known_by_both_names(void **state)
 {
 	struct scene s;
@@ -769,7 +769,7 @@ static void an_exchange_tells_of_no_later_file(void **state)
 	scene_end(&s);
 }
 
-/* Its other file was never recorded: the event says which one it was. */
+/* The other file of an exchange was never recorded: the event says which one it was. */
 static void an_exchange_names_the_other_file(void **state)
 {
 	struct scene s;

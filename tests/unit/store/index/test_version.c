@@ -610,7 +610,7 @@ static void test_link(void **state)
 	kit_close(&k);
 }
 
-/* What a file got when another one had its path was never at that path. */
+/* A reader of a file that was replaced makes no version of the path. */
 static void test_seen_of_a_replaced_file(void **state)
 {
 	struct kit k;
@@ -627,7 +627,7 @@ static void test_seen_of_a_replaced_file(void **state)
 	kit_close(&k);
 }
 
-/* What gets a new name from a path that had lost its file is not what that held. */
+/* A path lost its file and got another one: its new name has no content of the first. */
 static void test_names_of_another_file(void **state)
 {
 	static const enum shfs_pathop ops[] = { SHFS_OP_LINK, SHFS_OP_RENAME,
