@@ -277,14 +277,20 @@ static bool is_here(struct shfs_driver *d, const struct close *c)
 	return fan_mounts_has_mount(d, c->st.stx_mnt_id);
 }
 
+/* Is the path below the root, which may have been renamed? */
+static bool is_below_now(struct shfs_driver *d, const char *path)
+{
+	if (!fan_below(d, path))
+		refresh_root(d);
+	return fan_below(d, path);
+}
+
 static bool is_close_inside(struct shfs_driver *d, struct close *c)
 {
 	dev_t dev = makedev(c->st.stx_dev_major, c->st.stx_dev_minor);
 
 	if (is_here(d, c)) {
-		if (!fan_below(d, c->path))
-			refresh_root(d);
-		if (!fan_below(d, c->path))
+		if (!is_below_now(d, c->path))
 			return false;
 		find_first_name(d, c);
 		return true;
@@ -299,10 +305,7 @@ static bool is_close_inside(struct shfs_driver *d, struct close *c)
  * mount whose server never answers. */
 static bool is_close_elsewhere(struct shfs_driver *d, const struct close *c)
 {
-	if (d->n_moved_out || !is_here(d, c) || fan_below(d, c->path))
-		return false;
-	refresh_root(d);
-	return !fan_below(d, c->path);
+	return !d->n_moved_out && is_here(d, c) && !is_below_now(d, c->path);
 }
 
 /* Finds out which file it is; false: it must not be reported. */
