@@ -530,6 +530,12 @@ static int given_path(struct shfs_composer *c, uint64_t key, const char *text, s
 	return r < 0 ? r : (out->len <= SHFS_EVENT_PATH_MAX ? 0 : -ENOENT);
 }
 
+/* Is the second text a path too? */
+static bool has_two_paths(uint16_t type)
+{
+	return type == SHFS_EVENT_RENAME || type == SHFS_EVENT_LINK;
+}
+
 /* Was another file looked up, which got the name later? After more time than this, that
  * shows in its ctime, which is as exact as the kernel's tick. */
 #define CTIME_SHOWS_NS 20000000
@@ -539,8 +545,7 @@ static bool is_looked_late(struct shfs_composer *c, const struct shfs_event *eve
 {
 	const char *slash = strrchr(path, '/');
 
-	return (event->type == SHFS_EVENT_RENAME || event->type == SHFS_EVENT_LINK) &&
-	       c->ops.is_changed_again &&
+	return has_two_paths(event->type) && c->ops.is_changed_again &&
 	       c->ops.is_changed_again(c->arg, slash ? slash + 1 : path,
 	                               event->time_ns + CTIME_SHOWS_NS);
 }
@@ -565,16 +570,10 @@ static void set_looked(struct shfs_composer *c, struct shfs_event *event,
 		event->flags |= SHFS_EVENT_DIRECTORY_FILE;
 }
 
-/* Is the second text a path too? */
-static bool has_two_paths(const struct shfs_bpf_record *record)
-{
-	return record->type == SHFS_EVENT_RENAME || record->type == SHFS_EVENT_LINK;
-}
-
 static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *record)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 }, path2 = { 0 };
-	bool two = has_two_paths(record), is_below, is_below2 = false;
+	bool two = has_two_paths(record->type), is_below, is_below2 = false;
 	struct shfs_event *event;
 	int r;
 
@@ -632,7 +631,7 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	}
 	if (!record->name2_len)
 		return;
-	if (!has_two_paths(record)) {
+	if (!has_two_paths(record->type)) {
 		size_t len = record->name2_len;
 
 		/* arguments must each end with NUL; the last one may lack it */
