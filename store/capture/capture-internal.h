@@ -27,7 +27,8 @@
 #define CAPTURE_READS_MAX       128         /* jobs that hold an fd of a user's file */
 #define CAPTURE_PUTS_MAX        512         /* uncommitted objects: an fd each */
 #define CAPTURE_MEMORY_MAX      (40u << 20) /* bytes read and not committed yet */
-#define CAPTURE_JOB_BYTES       1024 /* memory of a job, besides its file's bytes */
+#define CAPTURE_SMALL_MAX       (8u << 20) /* those of small files, whatever the others' */
+#define CAPTURE_JOB_BYTES       1024       /* memory of a job, besides its file's bytes */
 #define CAPTURE_INLINE_MAX      (16u << 10) /* files up to this are read by the caller */
 #define CAPTURE_BATCH           4096        /* events that share a sync */
 #define CAPTURE_COMMIT          256         /* objects that share a sync */
@@ -152,8 +153,9 @@ struct shfs_capture {
 	struct capture_job *reads, *stores, *puts;
 	struct capture_job *commits; /* being committed */
 	size_t n_storing;            /* jobs that are being put */
-	size_t n_reads, n_stores, n_puts, memory;
-	pthread_mutex_t held_lock; /* guards held and n_held; taken after lock */
+	size_t n_reads, n_stores, n_puts;
+	size_t memory, small_memory; /* bytes; of all jobs, and of those of small files */
+	pthread_mutex_t held_lock;   /* guards held and n_held; taken after lock */
 	struct shfs_snapshot *held;
 	atomic_size_t n_held;
 	struct capture_forgotten *forgotten; /* sorted by id */

@@ -64,7 +64,7 @@ static void capture_free(struct shfs_capture *c)
 	shfs_assert(!c->reads && !c->stores && !c->puts && !c->commits);
 	shfs_assert(!c->n_reads && !c->n_stores && !c->n_puts && !c->n_held);
 	shfs_assert(!c->head && !c->n_events && !c->event_bytes);
-	shfs_assert(!c->memory);
+	shfs_assert(!c->memory && !c->small_memory);
 	pthread_cond_destroy(&c->work);
 	pthread_cond_destroy(&c->written);
 	pthread_cond_destroy(&c->change);

@@ -92,7 +92,7 @@ void shfs_snapshot_author(struct shfs_snapshot *snapshot, uid_t uid);
  * STAT with SKIP_TYPE. Failures to read become SKIP_ERROR: there is nothing for the
  * caller to handle. Small files are read at once. When too much is in flight, this thread
  * reads the file itself, and waits up to config.wait_ms for memory to do so; then it is
- * FINGERPRINT with SKIP_BUDGET.
+ * FINGERPRINT with SKIP_BUDGET. Large files leave some memory to small ones.
  */
 void shfs_snapshot_take(struct shfs_snapshot *snapshot, int fd, enum shfs_depth depth,
                         uint64_t max_bytes, uint32_t skip);

@@ -219,6 +219,33 @@ static struct capture_job *job_new(struct shfs_snapshot *s, const struct stat *s
 	return job;
 }
 
+static bool is_small(off_t size)
+{
+	return size <= CAPTURE_INLINE_MAX;
+}
+
+/* Lock held. Is there memory to read a file of this size? Large files leave some to the
+ * small ones, which are often the more precious. */
+static bool has_room(const struct shfs_capture *c, off_t size)
+{
+	return c->memory < CAPTURE_MEMORY_MAX ||
+	       (is_small(size) && c->small_memory < CAPTURE_SMALL_MAX);
+}
+
+/* Lock held. Counts the memory that the job needs from now on. */
+static void job_reserve(struct capture_job *job, size_t bytes)
+{
+	struct shfs_capture *c = job->snapshot->capture;
+
+	shfs_assert(c->memory >= job->reserved);
+	c->memory = c->memory - job->reserved + bytes;
+	if (is_small(job->before.st_size)) {
+		shfs_assert(c->small_memory >= job->reserved);
+		c->small_memory = c->small_memory - job->reserved + bytes;
+	}
+	job->reserved = bytes;
+}
+
 static void job_free(struct capture_job *job)
 {
 	shfs_snapshot_unref(job->snapshot);
@@ -268,8 +295,7 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 	struct shfs_capture *c = job->snapshot->capture;
 
 	shfs_assert(job->fd < 0 && !job->data && !job->put);
-	shfs_assert(c->memory >= job->reserved);
-	c->memory -= job->reserved;
+	job_reserve(job, 0);
 	tell_waiters(c);
 	if (c->reads) /* they may wait for memory */
 		pthread_cond_signal(&c->work);
@@ -394,8 +420,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 
 	shfs_assert(s->reading && !job->reserved && !job->data);
 	job_leave_reads(job);
-	job->reserved = (size_t)job->before.st_size + CAPTURE_JOB_BYTES;
-	c->memory += job->reserved;
+	job_reserve(job, (size_t)job->before.st_size + CAPTURE_JOB_BYTES);
 	pthread_mutex_unlock(&c->lock);
 
 	if (read)
@@ -477,7 +502,7 @@ static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 	size_t kept = (size_t)MIN(shfs_put_memory(job->put) + CAPTURE_JOB_BYTES,
 	                          (uint64_t)job->reserved);
 
-	shfs_assert(kept <= job->reserved && job->reserved <= c->memory);
+	shfs_assert(kept <= job->reserved);
 	s->put = shfs_put_id(job->put);
 	s->is_put = true;
 	s->was_there =
@@ -488,8 +513,7 @@ static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 	capture_note_holder(s, before);
 	if (capture_drop_secret(job))
 		return;
-	c->memory -= job->reserved - kept;
-	job->reserved = kept;
+	job_reserve(job, kept);
 	DL_APPEND(c->puts, job);
 	capture_wake_writer(c);
 }
@@ -524,8 +548,7 @@ static void job_run_store(struct capture_job *job)
 	c->n_stores--;
 	c->n_puts++;
 	c->n_storing++;
-	job->reserved += job_work_bytes(job);
-	c->memory += job_work_bytes(job);
+	job_reserve(job, job->reserved + job_work_bytes(job));
 	job->forgets = c->forgets;
 	pthread_mutex_unlock(&c->lock);
 
@@ -676,9 +699,9 @@ static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct s
 	 * caller reads the file itself, which slows it down to the speed of the store. */
 	until = in_ms(c->wait_ms);
 	pthread_mutex_lock(&c->lock);
-	while (c->memory >= CAPTURE_MEMORY_MAX && wait_for_change(c, until))
+	while (!has_room(c, st->st_size) && wait_for_change(c, until))
 		;
-	room = c->memory < CAPTURE_MEMORY_MAX;
+	room = has_room(c, st->st_size);
 	if (room)
 		job_run_read(job, fd, true);
 	pthread_mutex_unlock(&c->lock);

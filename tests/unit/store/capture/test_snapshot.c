@@ -478,6 +478,32 @@ static void no_descriptor(void **state)
 
 /* --- too much in flight --- */
 
+static size_t small_memory(struct kit *k)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&k->capture->lock);
+	bytes = k->capture->small_memory;
+	pthread_mutex_unlock(&k->capture->lock);
+	return bytes;
+}
+
+/* Takes a small file, the n-th one; its snapshot gets to that depth. */
+static void take_small(struct kit *k, unsigned n, int depth)
+{
+	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof(name), "small%u", n);
+	fd = kit_file(k, name, CAPTURE_INLINE_MAX, 200 + (uint64_t)n);
+	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	assert_int_equal(shfs_snapshot_depth(s), depth);
+	kit_emit_preimage(k, name, s);
+	shfs_snapshot_unref(s);
+	close(fd);
+}
+
 /*
  * Many readers fill the memory while nothing can be stored: the rest is said to be cut.
  */
@@ -487,7 +513,8 @@ static void budget(void **state)
 	_cleanup_free_ struct kit_journal *j = NULL;
 	struct shfs_snapshot *s[FILES], *stuck;
 	struct kit k = { 0 };
-	unsigned cut = 0, archived = 0;
+	unsigned cut = 0, archived = 0, small = 0;
+	char name[16];
 	int64_t begin;
 	int fd, big[FILES];
 
@@ -496,39 +523,27 @@ static void budget(void **state)
 	kit_begin(&k, kit_store(), 0, 1);
 	fd = hang(&k, &stuck);
 	for (int i = 0; i < FILES; i++) {
-		char name[16];
-
 		snprintf(name, sizeof(name), "big%d", i);
 		big[i] = kit_file(&k, name, BYTES, 100 + (uint64_t)i);
 	}
 	begin = kit_now_ms();
 	for (int i = 0; i < FILES; i++) {
-		char name[16];
-
 		snprintf(name, sizeof(name), "big%d", i);
 		s[i] = shfs_snapshot_new(k.capture);
 		shfs_snapshot_take(s[i], big[i], SHFS_DEPTH_ARCHIVE, MANY, 0);
 		shfs_snapshot_wait(s[i], 50); /* reads it, as the archiver hangs */
 		kit_emit_preimage(&k, name, s[i]);
 	}
-	/* small files are read by the caller, so they too must be refused */
-	{
-		struct shfs_snapshot *small = shfs_snapshot_new(k.capture);
-		int small_fd = kit_file(&k, "small", 100, 1);
-
-		shfs_snapshot_take(small, small_fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
-		assert_int_equal(shfs_snapshot_depth(small), SHFS_DEPTH_FINGERPRINT);
-		kit_emit_preimage(&k, "small", small);
-		shfs_snapshot_unref(small);
-		close(small_fd);
-	}
+	/* the large files have left some memory to the small ones, but it has an end, too
+	 */
+	while (small_memory(&k) < CAPTURE_SMALL_MAX)
+		take_small(&k, small++, SHFS_DEPTH_ARCHIVE);
+	take_small(&k, small, SHFS_DEPTH_FINGERPRINT);
 	assert_true(kit_now_ms() - begin < 20000);
 	unhang(&k, stuck, fd);
 	j = kit_read_journal(&k);
 	for (int i = 0; i < FILES; i++) {
 		const struct shfs_content *c;
-		char name[16];
-
 		snprintf(name, sizeof(name), "big%d", i);
 		c = &kit_find(j, name)->preimage.content;
 		if (c->flags & SHFS_CONTENT_OBJECT) {
@@ -543,7 +558,12 @@ static void budget(void **state)
 	}
 	assert_int_equal(archived + cut, FILES);
 	assert_true(archived >= 5); /* 64 MiB hold that many */
-	assert_int_equal(kit_find(j, "small")->preimage.content.flags,
+	assert_true(small > 0);
+	snprintf(name, sizeof(name), "small%u", small - 1);
+	kit_assert_object(&k, &kit_find(j, name)->preimage.content, CAPTURE_INLINE_MAX,
+	                  200 + small - 1);
+	snprintf(name, sizeof(name), "small%u", small);
+	assert_int_equal(kit_find(j, name)->preimage.content.flags,
 	                 SHFS_CONTENT_KNOWN | SHFS_CONTENT_PHASH |
 	                         SHFS_CONTENT_SKIP_BUDGET);
 	kit_end(&k);
