@@ -83,6 +83,8 @@ class Counts:
             names = [name for name, r in self.reasons.items() if r == reason]
             more = f" and {len(names) - 1} more" if names[1:] else ""
             print(f"skipped: {names[0]}{more}: {reason}")
+        for name in sorted(n for n, outcome in self.outcome.items() if outcome == "failed"):
+            print(f"failed: {name}")
         counts = [
             f"{sum(o == kind for o in self.outcome.values())} {kind}"
             for kind in ("passed", "failed", "skipped")
