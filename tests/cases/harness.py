@@ -30,7 +30,7 @@ BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints fanotify")
 ALL = "SHFS_TEST_ALL" in os.environ  # ./dev test --all: each user, backend and transport with all else
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
-PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
+PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "3"))
 # one for each worker, as a query asks all mounts of its user, and some cases have them hang;
 # SHFS_TEST_USER tells apart whole runs side by side
 ORDINARY = os.environ.get("SHFS_TEST_USER", "shfs-test") + "-" + os.path.basename(WORK)
