@@ -249,11 +249,13 @@ static int enter_rename(struct kretprobe_instance *instance, struct pt_regs *reg
 
 static int enter_link(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
+	struct dentry *from = ARGUMENT(struct dentry *, 0);
 	struct dentry *to = ARGUMENT(struct dentry *, 2 + SHFS_IDMAP);
 	struct what what = {
 		.type = SHFS_EVENT_LINK,
 		.dentry = to,
-		.name = ARGUMENT(struct dentry *, 0),
+		/* the dentry of a temporary file has a number for a name */
+		.name = d_inode(from)->i_nlink ? from : NULL,
 		.name2 = to,
 	};
 
