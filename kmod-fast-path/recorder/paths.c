@@ -240,6 +240,17 @@ const char *shfs_paths_other(const struct shfs_paths *n, struct shfs_paths_file 
 	return file->names->prev->path; /* the first one's prev is the last */
 }
 
+unsigned shfs_paths_count(const struct shfs_paths *n, struct shfs_paths_file key)
+{
+	const struct file *file = find_named_file(n, key);
+	const struct name *name;
+	unsigned count = 0;
+
+	if (file)
+		DL_COUNT(file->names, name, count);
+	return count;
+}
+
 /* The part of path behind dir, with its slash; NULL: it is not below dir. */
 static const char *rest_below(const char *path, const char *dir)
 {

@@ -39,6 +39,9 @@ struct shfs_paths_file shfs_paths_find(const struct shfs_paths *names, const cha
 const char *shfs_paths_other(const struct shfs_paths *names, struct shfs_paths_file file,
                              const char *path);
 
+/* Returns how many names of the file are remembered. */
+unsigned shfs_paths_count(const struct shfs_paths *names, struct shfs_paths_file file);
+
 /* The last name of a file that has none any more, and when it lost that. */
 struct shfs_paths_lost {
 	const char *path;

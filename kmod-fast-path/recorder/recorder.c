@@ -220,7 +220,8 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 		.dev = was.dev,
 		.ino = was.ino,
 		.mode = S_IFREG,
-		.nlink = 1,
+		/* what is done to it holds for its other names, too */
+		.nlink = MAX(shfs_paths_count(r->paths, was), 1u),
 	};
 }
 

@@ -641,6 +641,33 @@ static void what_has_moved_on_is_not_what_is_there(void **state)
 	scene_end(&s);
 }
 
+/* A truncated file has another name, and has lost the one that is told before anybody
+ * looks: what the other name leads to has changed, too. */
+static void what_has_moved_on_may_have_another_name(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+
+	scene_begin(&s);
+	late_scene(&s, "bpf-tracepoints");
+	make_known(&s, "a", 1);
+	assert_ok(linkat(s.r.root_fd, "a", s.r.root_fd, "b", 0));
+	tell_names(&s, SHFS_EVENT_LINK, "a", "b", "b", 0);
+	rename_now(&s, "a", "c");
+	make_known(&s, "other", 2);
+	rename_now(&s, "other", "a");
+	tell_names(&s, SHFS_EVENT_TRUNCATE, "a", "", "a", SHFS_EVENT_INEXACT);
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 1];
+	assert_int_equal(rec->pathop.op, SHFS_OP_TRUNCATE);
+	assert_int_equal(rec->pathop.content.flags &
+	                         (SHFS_CONTENT_LINKED | SHFS_CONTENT_INCOMPLETE |
+	                          SHFS_CONTENT_OBJECT),
+	                 SHFS_CONTENT_LINKED | SHFS_CONTENT_INCOMPLETE);
+	scene_end(&s);
+}
+
 /* A file of which nothing was recorded: it may be the one that was renamed, unless it has
  * changed since. */
 static void changed_since_it_may_be_another(void **state)
@@ -861,6 +888,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
 		cmocka_unit_test(a_reused_inode_is_another_file),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
+		cmocka_unit_test(what_has_moved_on_may_have_another_name),
 		cmocka_unit_test(changed_since_it_may_be_another),
 		cmocka_unit_test(a_link_is_known_by_both_names),
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
