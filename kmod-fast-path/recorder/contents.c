@@ -607,6 +607,28 @@ void shfs_contents_conceal_below(struct shfs_contents *c, const char *was,
 		closedir(dir);
 }
 
+void shfs_contents_conceal_unseen(struct shfs_contents *c,
+                                  const struct shfs_event_file *file, const char *was,
+                                  const char *path)
+{
+	struct remembered *known;
+	struct stat st;
+
+	if (file->ino && shfs_project_rules_is_secret(c->rules, path, false)) {
+		pthread_mutex_lock(&c->lock);
+		known = find_content(c, file);
+		if (known)
+			shfs_snapshot_conceal(known->snapshot);
+		pthread_mutex_unlock(&c->lock);
+	}
+	if (fstatat(c->root_fd, path, &st, AT_SYMLINK_NOFOLLOW))
+		return;
+	if (S_ISDIR(st.st_mode))
+		shfs_contents_conceal_below(c, was, path);
+	else if (S_ISREG(st.st_mode))
+		conceal_moved(c, was, path);
+}
+
 void shfs_contents_look(struct shfs_contents *c, const struct shfs_event_file *file,
                         const char *path)
 {

@@ -70,6 +70,13 @@ void shfs_contents_gone(struct shfs_contents *contents, const char *path);
 void shfs_contents_conceal_below(struct shfs_contents *contents, const char *was,
                                  const char *path);
 
+/* path, which was called was before, has got its name, but it was not seen which file
+ * that is: conceals, where the name is secret, the file that is known to have had it (ino
+ * 0: none), and what has it by now. */
+void shfs_contents_conceal_unseen(struct shfs_contents *contents,
+                                  const struct shfs_event_file *file, const char *was,
+                                  const char *path);
+
 /* Does its size or mtime differ from when it was last taken? True if it never was. */
 bool shfs_contents_is_changed(struct shfs_contents *contents,
                               const struct shfs_event_file *file);

@@ -596,6 +596,17 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
 }
 
+/* Keeps a secret name from being missed where its file was looked up too late, or not at
+ * all. */
+static void conceal_unseen(struct shfs_recorder *r, const struct happening *h)
+{
+	struct shfs_paths_file known = shfs_paths_find(r->paths, h->path2);
+	const struct shfs_event_file file = { .dev = known.dev, .ino = known.ino };
+
+	if (h->moved_on || !h->file.ino)
+		shfs_contents_conceal_unseen(r->contents, &file, h->path, h->path2);
+}
+
 /* Records a file that was moved or linked from outside, as one that was made here. */
 static void note_come(struct shfs_recorder *r, struct happening *h)
 {
@@ -640,6 +651,7 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 		note_come(r, h);
 	} else {
 		content = content_at(r, h, h->path2);
+		conceal_unseen(r, h);
 		record_unclosed(r, h, &content);
 		if (exchanged)
 			other = content_exchanged(r, h);
@@ -684,6 +696,7 @@ static void note_new_link(struct shfs_recorder *r, struct happening *h)
 		return;
 	}
 	content = content_at(r, h, h->path2);
+	conceal_unseen(r, h);
 	emit_pathop(r, h, SHFS_OP_LINK, h->path, h->path2, &content, NULL);
 }
 

@@ -641,6 +641,34 @@ static void what_has_moved_on_is_not_what_is_there(void **state)
 	scene_end(&s);
 }
 
+static bool is_stored(struct scene *s, uint64_t seed)
+{
+	_cleanup_buf_ struct shfs_buf data = { 0 };
+	struct shfs_object_id id;
+
+	kit_noise(&data, 5000, seed);
+	return shfs_object_find(s->kit.store, data.data, data.len, &id) == 1;
+}
+
+/* A file has got a secret name, but it was not seen which file that was: what was
+ * archived of it goes. */
+static void a_secret_name_that_was_not_seen(void **state)
+{
+	_cleanup_free_ struct kit_journal *j = NULL;
+	struct scene s;
+
+	scene_begin(&s);
+	late_scene(&s, "bpf-tracepoints");
+	make_known(&s, "t", 1);
+	kit_until(is_stored(&s, 1));
+	rename_now(&s, "t", ".env");
+	rename_now(&s, ".env", "gone");
+	tell_names(&s, SHFS_EVENT_RENAME, "t", ".env", NULL, SHFS_EVENT_INEXACT);
+	kit_until(!is_stored(&s, 1));
+	j = scene_journal(&s);
+	scene_end(&s);
+}
+
 /* A truncated file has another name, and has lost the one that is told before anybody
  * looks: what the other name leads to has changed, too. */
 static void what_has_moved_on_may_have_another_name(void **state)
@@ -889,6 +917,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_reused_inode_is_another_file),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
 		cmocka_unit_test(what_has_moved_on_may_have_another_name),
+		cmocka_unit_test(a_secret_name_that_was_not_seen),
 		cmocka_unit_test(changed_since_it_may_be_another),
 		cmocka_unit_test(a_link_is_known_by_both_names),
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
