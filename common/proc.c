@@ -247,6 +247,24 @@ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
+int shfs_proc_streams(int procfd, struct shfs_buf *out)
+{
+	static const char *const names[] = { "fd/0", "fd/1", "fd/2" };
+	size_t len = out->len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		int r = shfs_proc_link(procfd, names[i], out);
+
+		if (r && r != -ENOENT) {
+			out->len = len;
+			return r;
+		}
+		if (i + 1 < ARRAY_SIZE(names))
+			shfs_buf_u8(out, 0);
+	}
+	return out->failed ? -ENOMEM : 0;
+}
+
 /* Returns the value of a variable, borrowed; {NULL, 0}: it is not set. The first of
  * several counts, as for programs. */
 static struct shfs_bytes get_variable(struct shfs_bytes env, const char *name)

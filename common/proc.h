@@ -83,6 +83,10 @@ _must_check_ int shfs_proc_thread_group(int procfd, uint32_t *tgid);
 _must_check_ int shfs_proc_cmdline(int procfd, size_t max_bytes, struct shfs_buf *out);
 _must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out);
 
+/* Appends what the standard streams are (struct shfs_rec_process); a closed one is empty.
+ * An error: they may not be seen, and nothing was appended. */
+_must_check_ int shfs_proc_streams(int procfd, struct shfs_buf *out);
+
 /*
  * Appends the command that the environment of the process names, as it was when the
  * process executed its program (docs/shellhook.md, The marker); nothing if there is no

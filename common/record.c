@@ -6,6 +6,8 @@
 #include "common/record.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIXED_MAX 512 /* most bytes of a record without its strings */
@@ -239,6 +241,115 @@ static uint64_t x_process_of(struct coder *c, unsigned head, uint64_t v)
 	if (head & HEAD_PROCESS)
 		c->context->process = x_near(c, c->context->process, v);
 	return c->context->process;
+}
+
+/* --- standard streams --- */
+
+/* Most are the terminal of the process before, or a pipe that was made just before. */
+enum stream_kind {
+	STREAM_CLOSED,
+	STREAM_SAME_DEVICE,
+	STREAM_DEVICE,
+	STREAM_PIPE,
+	STREAM_SOCKET,
+	STREAM_FILE,
+};
+
+/* Does the text say a number, as "pipe:[7]", and nothing else? */
+static bool is_numbered(struct shfs_bytes v, const char *what, uint32_t *number)
+{
+	size_t len = strlen(what);
+	char again[32];
+
+	if (v.len < len || v.len >= sizeof(again) || memcmp(v.data, what, len))
+		return false;
+	memcpy(again, v.data, v.len);
+	again[v.len] = 0;
+	*number = (uint32_t)strtoul(again + len, NULL, 10);
+	snprintf(again, sizeof(again), "%s%" PRIu32 "]", what, *number);
+	return strlen(again) == v.len && !memcmp(again, v.data, v.len);
+}
+
+#define PIPE   "pipe:["
+#define SOCKET "socket:["
+
+static enum stream_kind stream_kind_of(const struct shfs_record_context *last,
+                                       struct shfs_bytes v, uint32_t *number)
+{
+	if (!v.len)
+		return STREAM_CLOSED;
+	if (is_numbered(v, PIPE, number))
+		return STREAM_PIPE;
+	if (is_numbered(v, SOCKET, number))
+		return STREAM_SOCKET;
+	if (v.len < 5 || memcmp(v.data, "/dev/", 5))
+		return STREAM_FILE;
+	return v.len == last->device.len && !memcmp(v.data, last->device.data, v.len)
+	               ? STREAM_SAME_DEVICE
+	               : STREAM_DEVICE;
+}
+
+/* Codes one stream; what is read is appended to context->streams. */
+static void x_stream(struct coder *c, struct shfs_bytes v)
+{
+	struct shfs_record_context *last = c->context;
+	uint32_t number = 0;
+	unsigned kind = x_u32(c, c->in ? 0 : stream_kind_of(last, v, &number));
+
+	switch (kind) {
+	case STREAM_CLOSED:
+		return;
+	case STREAM_SAME_DEVICE:
+		v = (struct shfs_bytes){ last->device.data, last->device.len };
+		break;
+	case STREAM_DEVICE:
+		v = x_text(c, &last->device, v);
+		break;
+	case STREAM_PIPE:
+	case STREAM_SOCKET:
+		last->pipe = x_near32(c, last->pipe, number);
+		if (c->in)
+			shfs_buf_printf(&last->streams, "%s%" PRIu32 "]",
+			                kind == STREAM_PIPE ? PIPE : SOCKET, last->pipe);
+		return;
+	case STREAM_FILE:
+		v = x_text(c, &last->stream, v);
+		break;
+	default: /* only where it is read */
+		c->in->failed = true;
+		return;
+	}
+	if (c->in)
+		shfs_buf_add(&last->streams, v.data, v.len);
+}
+
+static struct shfs_bytes read_streams(struct coder *c)
+{
+	struct shfs_buf *text = &c->context->streams;
+
+	text->len = 0;
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			shfs_buf_u8(text, 0);
+		x_stream(c, (struct shfs_bytes){ "", 0 });
+	}
+	return (struct shfs_bytes){ text->data, text->len };
+}
+
+/* Codes the three streams, which are separated by NUL. */
+static struct shfs_bytes x_streams(struct coder *c, struct shfs_bytes v)
+{
+	const char *at = v.data, *end = v.data + v.len;
+
+	if (c->in)
+		return read_streams(c);
+	for (int i = 0; i < 3; i++) {
+		size_t len = strnlen(at, (size_t)(end - at));
+
+		x_stream(c, (struct shfs_bytes){ at, len });
+		at += len + (at + len < end);
+	}
+	return v;
 }
 
 /* --- records --- */
@@ -575,7 +686,8 @@ static bool context_failed(const struct shfs_record_context *context)
 {
 	return context->files->names.failed || context->path.failed ||
 	       context->path2.failed || context->exe.failed || context->cwd.failed ||
-	       context->argv.failed || context->marker.failed;
+	       context->argv.failed || context->marker.failed || context->device.failed ||
+	       context->stream.failed || context->streams.failed;
 }
 
 /* Is the time in whole microseconds, and so far from the limits that no difference
@@ -602,6 +714,36 @@ static int context_begin(struct shfs_record_context *context)
 	return context->files ? 0 : -ENOMEM;
 }
 
+/* Does the record have fields behind those that version 2 began with? Readers that do not
+ * know them skip them. */
+static bool has_more_fields(const struct shfs_record *rec)
+{
+	return rec->type == SHFS_REC_PROCESS && rec->process.streams.len;
+}
+
+static void x_more_fields(struct coder *c, struct shfs_record *rec)
+{
+	if (rec->type == SHFS_REC_PROCESS)
+		rec->process.streams = x_streams(c, rec->process.streams);
+}
+
+/* Packs the body with its length in front. */
+static void pack_long_body(struct coder *c, unsigned head, struct shfs_record *rec)
+{
+	_cleanup_buf_ struct shfs_buf body = { 0 };
+	struct coder inner = { .context = c->context, .out = &body };
+
+	shfs_buf_reserve(&body, FIXED_MAX);
+	x_body(&inner, head, rec);
+	x_more_fields(&inner, rec);
+	c->out->failed |= body.failed;
+	if (c->out->failed)
+		return;
+	put_varint(c->out, body.len);
+	shfs_buf_add(c->out, body.data, body.len);
+	shfs_buf_reserve(c->out, FIXED_MAX);
+}
+
 int shfs_record_pack(struct shfs_record_context *context, const struct shfs_record *rec,
                      struct shfs_buf *out)
 {
@@ -620,12 +762,17 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 		head |= HEAD_CLOCK;
 	if (record_process_id(rec, context->process) != context->process)
 		head |= HEAD_PROCESS;
+	if (has_more_fields(rec))
+		head |= HEAD_LONG;
 	context->whole = context->whole && has_whole_times(rec);
 	if (!context->whole)
 		head |= HEAD_NS;
 	shfs_buf_u8(out, head);
 	x_head(&c, head, &copy);
-	x_body(&c, head, &copy);
+	if (head & HEAD_LONG)
+		pack_long_body(&c, head, &copy);
+	else
+		x_body(&c, head, &copy);
 	return out->failed || context_failed(context) ? -ENOMEM : 0;
 }
 
@@ -659,6 +806,8 @@ int shfs_record_unpack(struct shfs_record_context *context, struct shfs_cursor *
 			end = in->p + len;
 	}
 	known = !in->failed && x_body(&c, head, rec);
+	if (known && !in->failed && end && in->p < end)
+		x_more_fields(&c, rec);
 	if (context_failed(context))
 		return -ENOMEM;
 	if (in->failed || (end && in->p > end) || (!known && !end))
@@ -678,11 +827,15 @@ void shfs_record_context_reset(struct shfs_record_context *context)
 		.cwd = context->cwd,
 		.argv = context->argv,
 		.marker = context->marker,
+		.device = context->device,
+		.stream = context->stream,
+		.streams = context->streams,
 		.files = context->files,
 	};
 
 	empty.path.len = empty.path2.len = empty.exe.len = 0;
 	empty.cwd.len = empty.argv.len = empty.marker.len = 0;
+	empty.device.len = empty.stream.len = empty.streams.len = 0;
 	*context = empty;
 	if (!context->files)
 		return;
@@ -698,6 +851,9 @@ void shfs_record_context_free(struct shfs_record_context *context)
 	shfs_buf_free(&context->cwd);
 	shfs_buf_free(&context->argv);
 	shfs_buf_free(&context->marker);
+	shfs_buf_free(&context->device);
+	shfs_buf_free(&context->stream);
+	shfs_buf_free(&context->streams);
 	if (context->files)
 		shfs_buf_free(&context->files->names);
 	free(context->files);

@@ -113,6 +113,9 @@ struct shfs_rec_process {
 	struct shfs_bytes argv;   /* separated by NUL, cut at 64 KiB */
 	struct shfs_bytes marker; /* BOOT-PID-START-NUMBER: the command of a shell that
 	                             its environment names; mostly empty */
+	struct shfs_bytes
+		streams; /* what its descriptors 0, 1 and 2 were, as /proc/PID/fd
+	                    names it, separated by NUL; empty: not known */
 };
 
 enum shfs_access_flags {
@@ -244,6 +247,9 @@ struct shfs_record_context {
 	uint32_t pid, mode;
 	bool whole; /* all times so far were whole microseconds */
 	struct shfs_buf path, path2, exe, cwd, argv, marker;
+	struct shfs_buf device, stream; /* the last ones */
+	struct shfs_buf streams;        /* of the record that was unpacked last */
+	uint32_t pipe;
 	struct shfs_record_files *files; /* in this batch so far */
 };
 

@@ -196,7 +196,7 @@ struct sight {
 	struct shfs_proc_stat stat;
 	uint64_t parent_start;
 	uint32_t uid;
-	struct shfs_buf exe, cwd;
+	struct shfs_buf exe, cwd, streams;
 	struct shfs_argv_text text;
 	struct shfs_argv *asked;
 };
@@ -206,6 +206,7 @@ static void sight_clear(struct sight *s)
 	shfs_closep(&s->procfd);
 	shfs_buf_free(&s->exe);
 	shfs_buf_free(&s->cwd);
+	shfs_buf_free(&s->streams);
 	shfs_argv_text_free(&s->text);
 }
 
@@ -218,6 +219,7 @@ static void look_at_caller(struct shfs_callers *c, struct sight *s)
 	/* empty for a kernel thread, or if /proc hides them */
 	(void)!shfs_proc_link(s->procfd, "exe", &s->exe);
 	(void)!shfs_proc_link(s->procfd, "cwd", &s->cwd);
+	(void)!shfs_proc_streams(s->procfd, &s->streams);
 	s->uid = fstat(s->procfd, &st) ? 0 : st.st_uid;
 }
 
@@ -310,6 +312,7 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 			.cwd = { s->cwd.data, s->cwd.len },
 			.argv = { s->text.argv.data, hidden ? 0 : s->text.argv.len },
 			.marker = { s->text.marker.data, s->text.marker.len },
+			.streams = { s->streams.data, s->streams.len },
 		},
 	};
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);

@@ -33,7 +33,8 @@ struct process {
 	struct program *program; /* a reference */
 	bool forked;             /* it has executed nothing since its fork */
 	bool ended;
-	uint64_t seq; /* of its record with this program; 0: none */
+	uint64_t seq;            /* of its record with this program; 0: none */
+	struct shfs_buf streams; /* with this program; empty: not seen */
 	UT_hash_handle hh;
 };
 
@@ -119,6 +120,7 @@ static void drop_process(struct shfs_processes *p, struct process *process)
 {
 	HASH_DEL(p->known, process);
 	program_unref(process->program);
+	shfs_buf_free(&process->streams);
 	free(process);
 }
 
@@ -287,6 +289,8 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 		(void)!shfs_proc_link(procfd, "exe", &program->exe);
 		(void)!shfs_proc_link(procfd, "cwd", &program->cwd);
 		(void)!shfs_proc_marker(procfd, &program->marker, &program->hidden);
+		process->streams.len = 0;
+		(void)!shfs_proc_streams(procfd, &process->streams);
 	} else if (before) {
 		inherit_text(&program->marker, &before->marker);
 	}
@@ -360,6 +364,19 @@ static void decide_hidden(struct shfs_processes *p, struct process *process)
 		process->program->hidden = 1;
 }
 
+/* A process that has executed nothing since its fork: its streams are looked at when it
+ * is recorded. */
+static void look_at_streams(struct process *process)
+{
+	struct shfs_proc_stat stat;
+	_cleanup_close_ int procfd = process->streams.len || process->ended
+	                                     ? -1
+	                                     : open_process(&process->key, &stat);
+
+	if (procfd >= 0 && stat.forked == process->forked)
+		(void)!shfs_proc_streams(procfd, &process->streams);
+}
+
 static void emit_process_record(struct shfs_processes *p, struct process *process)
 {
 	static const struct program none;
@@ -379,6 +396,7 @@ static void emit_process_record(struct shfs_processes *p, struct process *proces
 			.cwd = buf_bytes(&program->cwd),
 			.argv = buf_bytes(&program->argv),
 			.marker = buf_bytes(&program->marker),
+			.streams = buf_bytes(&process->streams),
 		},
 	};
 
@@ -418,6 +436,7 @@ uint64_t shfs_processes_record(struct shfs_processes *p,
 		chain[n++] = next;
 	while (n--) {
 		decide_hidden(p, chain[n]);
+		look_at_streams(chain[n]);
 		emit_process_record(p, chain[n]);
 	}
 	return process ? process->seq : 0;

@@ -77,7 +77,8 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
                              uint64_t *start_ticks)
 {
 	_cleanup_close_ int fd = shfs_proc_open(pid);
-	_cleanup_buf_ struct shfs_buf exe = { 0 }, cwd = { 0 }, argv = { 0 };
+	_cleanup_buf_ struct shfs_buf exe = { 0 }, cwd = { 0 }, argv = { 0 },
+				      streams = { 0 };
 	struct shfs_record rec = { .type = SHFS_REC_PROCESS };
 	struct shfs_proc_stat stat;
 	struct stat owner;
@@ -90,6 +91,7 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 	proc_text(fd, "exe", &exe);
 	proc_text(fd, "cwd", &cwd);
 	proc_text(fd, NULL, &argv);
+	(void)!shfs_proc_streams(fd, &streams);
 	*start_ticks = stat.start_ticks;
 	rec.process = (struct shfs_rec_process){
 		.pid = stat.pid,
@@ -103,6 +105,7 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 		.exe = { exe.data ? exe.data : "", exe.len },
 		.cwd = { cwd.data ? cwd.data : "", cwd.len },
 		.argv = { argv.data ? argv.data : "", argv.len },
+		.streams = { streams.data ? streams.data : "", streams.len },
 	};
 	return shfs_capture_emit(capture, &rec,
 	                         (struct shfs_snapshot *const[2]){ NULL, NULL });

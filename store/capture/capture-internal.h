@@ -41,6 +41,7 @@
 	(SHFS_NSEC_PER_SEC / 50) /* of a local file system: 10 ms at most */
 #define CAPTURE_NICE        5
 #define CAPTURE_THREADS_MAX 16
+#define CAPTURE_STRINGS_MAX 5 /* of a record */
 
 struct capture_event {
 	struct capture_event *next;
@@ -186,9 +187,11 @@ struct shfs_capture {
 };
 
 /* Lists the strings of a record; -1: producers may not emit records of its type. */
-int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4]);
+int capture_record_strings(struct shfs_record *rec,
+                           struct shfs_bytes *out[static CAPTURE_STRINGS_MAX]);
 /* Copies the strings to `to`, one behind another, and points them there. */
-void capture_move_strings(struct shfs_bytes *const strings[static 4], int n, char *to);
+void capture_move_strings(struct shfs_bytes *const strings[static CAPTURE_STRINGS_MAX],
+                          int n, char *to);
 /* Gets the up to two contents of a record; NULL: it has no such content. */
 void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[static 2]);
 

@@ -216,7 +216,8 @@ void shfs_capture_close(struct shfs_capture *c)
 
 /* --- events --- */
 
-int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4])
+int capture_record_strings(struct shfs_record *rec,
+                           struct shfs_bytes *out[static CAPTURE_STRINGS_MAX])
 {
 	switch (rec->type) {
 	case SHFS_REC_PROCESS:
@@ -224,7 +225,8 @@ int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[stati
 		out[1] = &rec->process.cwd;
 		out[2] = &rec->process.argv;
 		out[3] = &rec->process.marker;
-		return 4;
+		out[4] = &rec->process.streams;
+		return 5;
 	case SHFS_REC_ACCESS:
 		out[0] = &rec->access.path;
 		return 1;
@@ -242,7 +244,8 @@ int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[stati
 	}
 }
 
-void capture_move_strings(struct shfs_bytes *const strings[static 4], int n, char *to)
+void capture_move_strings(struct shfs_bytes *const strings[static CAPTURE_STRINGS_MAX],
+                          int n, char *to)
 {
 	for (int i = 0; i < n; i++) {
 		if (strings[i]->len)
@@ -256,7 +259,7 @@ static struct capture_event *event_new(const struct shfs_record *rec,
                                        struct shfs_snapshot *const content[2])
 {
 	struct shfs_record copy = *rec;
-	struct shfs_bytes *strings[4];
+	struct shfs_bytes *strings[CAPTURE_STRINGS_MAX];
 	size_t bytes = sizeof(struct capture_event);
 	int n = capture_record_strings(&copy, strings);
 	struct capture_event *event;

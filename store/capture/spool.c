@@ -98,7 +98,7 @@ void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
 {
 	struct shfs_record copy = *rec;
 	size_t size = sizeof(struct entry) + SLOT - 1;
-	struct shfs_bytes *strings[4];
+	struct shfs_bytes *strings[CAPTURE_STRINGS_MAX];
 	int n = capture_record_strings(&copy, strings);
 	struct entry *e;
 

@@ -58,6 +58,7 @@ static inline struct shfs_rec_process records_process(void)
 		.cwd = shfs_bytes_str("/"),
 		.argv = { "env\0\0-i", 7 },
 		.marker = shfs_bytes_str("01234567-1-99-3"),
+		.streams = { "/dev/null\0pipe:[7]\0", 19 },
 	};
 }
 
@@ -189,6 +190,7 @@ static inline void records_same_process(const struct shfs_rec_process *a,
 	records_same_bytes(a->cwd, b->cwd);
 	records_same_bytes(a->argv, b->argv);
 	records_same_bytes(a->marker, b->marker);
+	records_same_bytes(a->streams, b->streams);
 }
 
 static inline void records_same_access(const struct shfs_rec_access *a,
