@@ -302,6 +302,13 @@ int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *progra
 	                               shfs_arg_int(process_id));
 }
 
+static int column_text(sqlite3_stmt *stmt, struct shfs_buf *out)
+{
+	shfs_buf_add(out, sqlite3_column_text(stmt, 0) ?: (const unsigned char *)"",
+	             sqlite3_column_bytes(stmt, 0));
+	return out->failed ? -ENOMEM : 1;
+}
+
 int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -315,6 +322,16 @@ int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
 	return *out ? 1 : -ENOMEM;
 }
 
+int shfs_facts_streams(struct shfs_facts *f, int64_t streams_id, struct shfs_buf *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT text FROM string_text_of WHERE string_id = ?",
+	                     shfs_arg_int(streams_id));
+
+	return r > 0 ? column_text(stmt, out) : r;
+}
+
 int shfs_facts_argv(struct shfs_facts *f, int64_t process_id, struct shfs_buf *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -323,11 +340,7 @@ int shfs_facts_argv(struct shfs_facts *f, int64_t process_id, struct shfs_buf *o
 	                     " ON s.string_id = p.argv_id WHERE p.process_id = ?",
 	                     shfs_arg_int(process_id));
 
-	if (r <= 0)
-		return r;
-	shfs_buf_add(out, sqlite3_column_text(stmt, 0) ?: (const unsigned char *)"",
-	             sqlite3_column_bytes(stmt, 0));
-	return out->failed ? -ENOMEM : 1;
+	return r > 0 ? column_text(stmt, out) : r;
 }
 
 #define LAST                                                                             \
@@ -357,7 +370,7 @@ static int query_processes(struct shfs_facts *f, int64_t command_id, shfs_proces
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
 	                     "SELECT p.process_id, p.exe_id, t.pid, t.ppid,"
-	                     " t.start_ticks, p.first_ns"
+	                     " t.start_ticks, p.first_ns, p.streams_id"
 	                     " FROM task t JOIN process p"
 	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
 	                     " WHERE t.command_id = ? ORDER BY p.process_id",
@@ -371,6 +384,7 @@ static int query_processes(struct shfs_facts *f, int64_t command_id, shfs_proces
 			.ppid = sqlite3_column_int64(stmt, 3),
 			.start_ticks = sqlite3_column_int64(stmt, 4),
 			.first_ns = sqlite3_column_int64(stmt, 5),
+			.streams_id = sqlite3_column_int64(stmt, 6),
 		};
 
 		r = fn(&p, arg);

@@ -207,7 +207,7 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
  * are read. */
 static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
                         int64_t task_id, int64_t exe, int64_t argv, int64_t cwd,
-                        int64_t *out)
+                        int64_t streams, int64_t *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(ing->index, &stmt,
@@ -223,10 +223,11 @@ static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
 	if (sqlite3_column_int64(stmt, 1) <= rec->time.real_ns)
 		return 1;
 	return shfs_sql_run(ing->index,
-	                    "UPDATE process SET first_ns = ?, cwd_id = ?, uid = ?"
-	                    " WHERE process_id = ?",
+	                    "UPDATE process SET first_ns = ?, cwd_id = ?, streams_id = ?,"
+	                    " uid = ? WHERE process_id = ?",
 	                    shfs_arg_int(rec->time.real_ns), shfs_arg_int(cwd),
-	                    shfs_arg_int(rec->process.uid), shfs_arg_int(*out))
+	                    shfs_arg_int(streams), shfs_arg_int(rec->process.uid),
+	                    shfs_arg_int(*out))
 	               ?: 1;
 }
 
@@ -234,7 +235,7 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int64_t exe = 0, argv = 0, cwd = 0;
+	int64_t exe = 0, argv = 0, cwd = 0, streams = 0;
 	int r = shfs_string_id(ing, p->exe, &exe);
 
 	if (!r)
@@ -242,17 +243,19 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	if (!r)
 		r = shfs_string_id(ing, p->cwd, &cwd);
 	if (!r)
-		r = process_find(ing, rec, task_id, exe, argv, cwd, out);
+		r = shfs_string_id(ing, p->streams, &streams);
+	if (!r)
+		r = process_find(ing, rec, task_id, exe, argv, cwd, streams, out);
 	if (r)
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index,
 	                 "INSERT INTO process (process_id, task_id, exe_id, argv_id,"
-	                 " cwd_id, uid, first_ns, accesses)"
-	                 " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+	                 " cwd_id, streams_id, uid, first_ns, accesses)"
+	                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
 	                 shfs_arg_id(is_first ? task_id : 0),
 	                 shfs_arg_id(is_first ? 0 : task_id), shfs_arg_int(exe),
-	                 shfs_arg_int(argv), shfs_arg_int(cwd), shfs_arg_int(p->uid),
-	                 shfs_arg_int(rec->time.real_ns));
+	                 shfs_arg_int(argv), shfs_arg_int(cwd), shfs_arg_int(streams),
+	                 shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns));
 	*out = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
 }

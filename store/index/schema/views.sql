@@ -39,6 +39,7 @@ SELECT p.process_id,
 	(SELECT text FROM string_text_of WHERE string_id = p.exe_id) AS exe,
 	(SELECT text FROM string_text_of WHERE string_id = p.cwd_id) AS cwd,
 	(SELECT text FROM string_text_of WHERE string_id = p.argv_id) AS argv,
+	(SELECT text FROM string_text_of WHERE string_id = p.streams_id) AS streams,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
@@ -50,6 +51,7 @@ SELECT p.process_id,
 	(SELECT text FROM string_text_of WHERE string_id = p.exe_id) AS exe,
 	(SELECT text FROM string_text_of WHERE string_id = p.cwd_id) AS cwd,
 	(SELECT text FROM string_text_of WHERE string_id = p.argv_id) AS argv,
+	(SELECT text FROM string_text_of WHERE string_id = p.streams_id) AS streams,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM task t INDEXED BY task_nobody CROSS JOIN process p
 	ON p.process_id = t.task_id OR p.task_id = t.task_id
