@@ -238,6 +238,7 @@ static int load_program(struct shfs_graph *g, int64_t id, struct program **out)
 		p->id = id;
 		p->by = by_of(p->exe);
 		p->builds = shfs_program_is_build_tool(name, strlen(name));
+		p->launches = shfs_program_is_launcher(name, strlen(name));
 		HASH_ADD(hh, g->programs, id, sizeof(id), p);
 		*out = p;
 		if (p->hh.tbl)
@@ -299,11 +300,13 @@ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key, shfs_access_
 	struct graph_jobs *jobs;
 	int r;
 
-	if (!key.job)
-		return key.is_process ? shfs_facts_of_nobody(g->facts, key.id, fn, arg)
-		                      : shfs_facts_of_command(g->facts, key.id, fn, arg);
+	if (key.is_process)
+		return shfs_facts_of_nobody(g->facts, key.id, fn, arg);
 	r = shfs_graph_jobs(g, key.id, &jobs);
-	return r ? r : shfs_graph_job_accesses(g, jobs, key.job, fn, arg);
+	if (r)
+		return r;
+	return jobs ? shfs_graph_job_accesses(g, jobs, key.job, fn, arg)
+	            : shfs_facts_of_command(g->facts, key.id, fn, arg);
 }
 
 struct reads_of {
@@ -396,7 +399,7 @@ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key, enum by most,
 	_cleanup_free_ uint32_t *slots = NULL;
 	struct graph_jobs *jobs = NULL;
 	unsigned bits = 4;
-	int r = key.job ? shfs_graph_jobs(g, key.id, &jobs) : 0;
+	int r = key.is_process ? 0 : shfs_graph_jobs(g, key.id, &jobs);
 
 	out->n = 0;
 	of.jobs = jobs;

@@ -22,14 +22,14 @@ struct version_node {
 struct maker_key {
 	int64_t id;
 	int64_t is_process;
-	int64_t job; /* of the command (jobs.c); 0: everything outside of jobs */
+	int64_t job; /* of the command (jobs.c); 0: the shell itself, or all of it */
 };
 
 /* A version that a maker read: its first read, by time and in the order of the
  * journal. */
 struct graph_read {
 	int64_t version_id, begin_ns, seq;
-	bool told; /* of a job: its build tool read it to know what to do */
+	bool told; /* another job, or the shell, read it, and it flowed into this one */
 };
 struct graph_reads {
 	struct graph_read *list;
@@ -82,6 +82,7 @@ struct program {
 	bool looked_for, outside;                  /* outside: the index has no
 	                                            * versions of it */
 	bool builds;                               /* it runs jobs */
+	bool launches;                             /* shfs_program_is_launcher */
 	bool listed;                               /* while a list is made */
 	bool classified, interactive, interpreter; /* by stale.c */
 	UT_hash_handle hh;
@@ -156,7 +157,7 @@ _must_check_ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key,
                                   enum by most, struct graph_reads *out);
 void shfs_graph_sort_reads(struct graph_read *list, size_t n);
 
-/* --- the jobs of a build tool --- */
+/* --- the jobs of a command --- */
 
 /* The jobs of a command; the graph owns them. NULL: it has none, or the graph does not
  * split commands. */
@@ -164,17 +165,16 @@ _must_check_ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id,
                                  struct graph_jobs **out);
 void shfs_graph_jobs_free(struct shfs_graph *g);
 
-/* jobs may be NULL; 0: the process is in no job. */
+/* jobs may be NULL; 0: it is the shell itself, or the command has no jobs. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
-/* Is the process a build tool that runs jobs? jobs may be NULL. */
-bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id);
+/* Does a build tool run the job? */
+bool shfs_graph_is_recipe(const struct graph_jobs *jobs, int64_t job);
 
-/* Calls fn for the accesses of the job, then for what its build tool read to know what to
- * do. */
-_must_check_ int shfs_graph_job_accesses(struct shfs_graph *g,
-                                         const struct graph_jobs *jobs, int64_t job,
-                                         shfs_access_fn fn, void *arg);
+/* Calls fn for the accesses of the job (0: of the shell itself), then for the reads of
+ * others that flowed into it. fn asks nothing about jobs. */
+_must_check_ int shfs_graph_job_accesses(struct shfs_graph *g, struct graph_jobs *jobs,
+                                         int64_t job, shfs_access_fn fn, void *arg);
 
 /* Calls fn for all jobs of the command that have the access as an input; 0 for the
  * rest. */
@@ -182,7 +182,7 @@ _must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
                                     const struct shfs_access *a, shfs_id_fn fn,
                                     void *arg);
 
-/* The process_id of the first program of the job. */
+/* The process_id of the program that stands for the job. */
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job);
 
 /* --- the modules of Python (python.c) --- */

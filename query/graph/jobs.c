@@ -1,50 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The jobs of a build tool. The recipes that make and similar tools run depend on one
- * another only through files, so each is a maker of its own.
+ * The jobs of a command: the processes in it that make something without one another, as
+ * the rounds of a loop, what xargs runs, or the recipes of make. Each is a maker of its
+ * own; flows.c says what went into it.
  *
- * A job is a child of the tool, with all its descendants; if a tool runs another tool, a
- * child of the inner one. A later job that changed or moved what the job had made is a
- * further line of the same recipe, and belongs to it.
- *
- * The inputs of a job include what its tool had read itself (the Makefile), or had other
- * programs read before the first recipe made anything ($(shell cat VERSION)). The rest of
- * the command is job 0: it may have used the output of any job.
+ * A task (a process) that makes something belongs to a job with its parent if that has no
+ * other child that does, or if the parent may pass something from one to another by files
+ * that are not seen, as a compiler does; with an earlier one whose result it changes,
+ * moves, or gets by a copy or a temporary file; and with those that write through the
+ * same open file. So a job is what one would take for a step. Children of a build tool
+ * are always apart from it. What the shell itself makes is job 0. A command whose results
+ * all come from one job has none: it is a maker as a whole.
  */
-#include "query/graph/internal.h"
+#include "query/graph/jobs-internal.h"
+#include "query/history/program.h"
 
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
 
-/* A program that a process executed; all programs of one process are a task. */
-struct job_process {
-	struct shfs_process_fact f;
-	bool builds;              /* it is a build tool */
-	int64_t task;             /* the process_id of its first program */
-	int64_t job, tool;        /* process ids, or 0: of no build tool */
-	struct job_process *next; /* of the same job; the list begins with its task */
-	/* set where a job begins */
-	bool makes, makes_anew;
-	struct job_process *joined; /* an earlier job that it is a part of */
-	/* set where a task begins: processes that inform its jobs */
-	int64_t made_ns; /* begin of the first of its jobs that makes anything */
-	struct job_process *tellers, *next_teller;
-};
-
-struct graph_jobs {
-	struct job_process *list; /* programs of a task are adjacent, in order */
-	size_t n, cap;
-	struct shfs_id_table by_id;
-	bool rest_makes; /* job 0 makes something */
-};
-
-/* Shared by all commands without a build tool. */
+/* Shared by all commands that are not split. */
 static struct graph_jobs none;
 
 static void jobs_free(struct graph_jobs *jobs)
 {
-	free(jobs->list);
+	job_flows_free(jobs);
+	free(jobs->programs);
+	free(jobs->tasks);
+	free(jobs->own);
 	free(jobs->by_id.slots);
 	free(jobs);
 }
@@ -57,15 +40,18 @@ void shfs_graph_jobs_free(struct shfs_graph *g)
 	free(g->jobs.slots);
 }
 
-/* --- processes to jobs --- */
+/* --- programs and tasks --- */
 
 struct loading {
 	struct shfs_graph *g;
 	struct graph_jobs *jobs;
-	bool builds; /* one of them is a build tool */
+	struct shfs_id_table makers;  /* by version: struct version_maker */
+	struct shfs_id_table removed; /* files: when they were removed last, in us */
+	int64_t process_id; /* the process of the last look-up; task is its result */
+	struct job_task *task;
 };
 
-static int add_job_process(const struct shfs_process_fact *fact, void *arg)
+static int add_job_program(const struct shfs_process_fact *fact, void *arg)
 {
 	struct loading *l = arg;
 	struct graph_jobs *jobs = l->jobs;
@@ -74,21 +60,20 @@ static int add_job_process(const struct shfs_process_fact *fact, void *arg)
 
 	if (r < 0)
 		return r;
-	if (!MAKE_ROOM(jobs->list, jobs->n, jobs->cap))
+	if (!MAKE_ROOM(jobs->programs, jobs->n_programs, jobs->cap_programs))
 		return -ENOMEM;
-	jobs->list[jobs->n++] = (struct job_process){
+	jobs->programs[jobs->n_programs++] = (struct job_program){
 		.f = *fact,
-		.made_ns = INT64_MAX,
 		.builds = r && program->builds,
+		.launches = r && program->launches,
 	};
-	l->builds |= r && program->builds;
 	return 0;
 }
 
 /* Sorts by process, then by program. */
-static int compare_processes(const void *a, const void *b)
+static int compare_programs(const void *a, const void *b)
 {
-	const struct job_process *x = a, *y = b;
+	const struct job_program *x = a, *y = b;
 
 #define COMPARE(member)                                                                  \
 	if (x->f.member != y->f.member)                                                  \
@@ -101,240 +86,411 @@ static int compare_processes(const void *a, const void *b)
 	return 0;
 }
 
-/* The last program of its parent that began before p; NULL: the parent is not in the
- * list. */
-static const struct job_process *find_parent_program(const struct graph_jobs *jobs,
-                                                     const struct job_process *p)
+static bool is_same_task(const struct job_program *a, const struct job_program *b)
 {
-	size_t low = 0, high = jobs->n; /* the first that is later */
+	return a->f.pid == b->f.pid && a->f.start_ticks == b->f.start_ticks;
+}
+
+static int make_tasks(struct graph_jobs *jobs)
+{
+	int r = 0;
+
+	jobs->tasks = calloc(MAX(jobs->n_programs, (size_t)1), sizeof(*jobs->tasks));
+	if (!jobs->tasks)
+		return -ENOMEM;
+	for (size_t i = 0; i < jobs->n_programs && !r; i++) {
+		struct job_program *p = &jobs->programs[i];
+		struct job_task *task;
+
+		if (!i || !is_same_task(p - 1, p))
+			jobs->tasks[jobs->n_tasks++] = (struct job_task){
+				.programs = p,
+				.made_ns = INT64_MAX,
+			};
+		task = &jobs->tasks[jobs->n_tasks - 1];
+		task->n_programs++;
+		task->builds |= p->builds;
+		task->launches = p->launches;
+		task->unknown = !p->f.streams_id; /* of the last one */
+		jobs->builds |= p->builds;
+		task->job = task;
+		p->task = task;
+		r = shfs_id_table_add(&jobs->by_id, p->f.process_id, p);
+	}
+	return r;
+}
+
+/* The last process with the parent's pid that began before it; NULL: it is not in the
+ * list. */
+static struct job_task *find_parent_task(const struct graph_jobs *jobs,
+                                         const struct shfs_process_fact *f)
+{
+	size_t low = 0, high = jobs->n_tasks; /* the first that is later */
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct job_process *q = &jobs->list[middle];
+		const struct shfs_process_fact *q = &jobs->tasks[middle].programs->f;
 
-		if (q->f.pid < p->f.ppid ||
-		    (q->f.pid == p->f.ppid && q->f.start_ticks <= p->f.start_ticks))
+		if (q->pid < f->ppid ||
+		    (q->pid == f->ppid && q->start_ticks <= f->start_ticks))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low && jobs->list[low - 1].f.pid == p->f.ppid && p->f.ppid != p->f.pid
-	               ? &jobs->list[low - 1]
+	return low && jobs->tasks[low - 1].programs->f.pid == f->ppid
+	               ? &jobs->tasks[low - 1]
 	               : NULL;
 }
 
-static struct job_process *find_job_process(const struct graph_jobs *jobs,
+/* Damaged or hostile records may name parents in a circle: a parent began before, and was
+ * seen before. */
+static bool may_be_parent(const struct job_task *parent, const struct job_task *child)
+{
+	const struct shfs_process_fact *p = &parent->programs->f,
+				       *c = &child->programs->f;
+
+	if (p->start_ticks != c->start_ticks)
+		return p->start_ticks < c->start_ticks;
+	return p->first_ns != c->first_ns ? p->first_ns < c->first_ns : parent < child;
+}
+
+static void find_parents(struct graph_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		struct job_task *task = &jobs->tasks[i];
+		struct job_task *parent = find_parent_task(jobs, &task->programs->f);
+
+		if (parent && may_be_parent(parent, task))
+			task->parent = parent;
+	}
+}
+
+static struct job_program *find_job_program(const struct graph_jobs *jobs,
                                             int64_t process_id)
 {
 	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
 }
 
-static void find_job(const struct graph_jobs *jobs, struct job_process *p)
+/* --- what they make --- */
+
+static struct job_task *first_of_job(struct job_task *task)
 {
-	const struct job_process *at = p, *parent,
-				 *first = find_job_process(jobs, p->task);
-
-	if (first != p) { /* damaged or hostile records may name different parents */
-		p->job = first->job;
-		p->tool = first->tool;
-		return;
-	}
-
-	/* or form a circle */
-	for (size_t i = 0; i < jobs->n && (parent = find_parent_program(jobs, at)); i++) {
-		if (parent->builds) {
-			p->job = at->task;
-			p->tool = parent->task;
-			return;
-		}
-		at = find_job_process(jobs, parent->task);
-	}
+	while (task->job != task)
+		task = task->job = task->job->job;
+	return task;
 }
 
-static int sort_out(struct graph_jobs *jobs)
+static void join_tasks(struct job_task *a, struct job_task *b)
 {
-	int r = 0;
+	a = first_of_job(a);
+	b = first_of_job(b);
+	if (b->programs->f.first_ns < a->programs->f.first_ns ||
+	    (b->programs->f.first_ns == a->programs->f.first_ns && b < a)) {
+		struct job_task *later = a;
 
-	for (size_t i = 0; i < jobs->n && !r; i++) {
-		struct job_process *p = &jobs->list[i];
-
-		p->task = i && p[-1].f.pid == p->f.pid &&
-		                          p[-1].f.start_ticks == p->f.start_ticks
-		                  ? p[-1].task
-		                  : p->f.process_id;
-		r = shfs_id_table_add(&jobs->by_id, p->f.process_id, p);
+		a = b;
+		b = later;
 	}
-	for (size_t i = 0; i < jobs->n && !r; i++)
-		find_job(jobs, &jobs->list[i]);
-	return r;
+	a->makes_anew |= b->makes_anew;
+	b->job = a;
 }
-
-/* --- jobs of one recipe --- */
-
-struct joining {
-	struct graph_jobs *jobs;
-	struct shfs_id_table makers; /* by version: the first program of the job that
-	                              * made it */
-	int64_t process_id;          /* the process of the last look-up; job is its
-	                              * result */
-	struct job_process *job;
-};
 
 /* Keeps the last answer: many accesses in a row are of one process. */
-static struct job_process *job_at(struct joining *j, const struct shfs_access *a)
+static struct job_task *task_of_access(struct loading *l, const struct shfs_access *a)
 {
 	int64_t process_id = a->access_id >> 32;
 
-	if (process_id != j->process_id) {
-		j->process_id = process_id;
-		j->job =
-			find_job_process(j->jobs, shfs_graph_job_of(j->jobs, process_id));
+	if (process_id != l->process_id) {
+		const struct job_program *p = find_job_program(l->jobs, process_id);
+
+		l->process_id = process_id;
+		l->task = p ? p->task : NULL;
 	}
-	return j->job;
+	return l->task;
+}
+
+/* Who made a version first. */
+struct version_maker {
+	struct job_task *task; /* NULL: the shell itself */
+	int64_t begin_us;      /* of its access */
+};
+
+/* Notes a writer of the version. An open file may have several: what they write is one.
+ */
+static int note_version_maker(struct loading *l, int64_t version_id,
+                              const struct shfs_access *a, struct job_task *task)
+{
+	struct version_maker *maker = shfs_id_table_get(&l->makers, version_id);
+	int r;
+
+	if (maker && maker->begin_us != a->begin_us)
+		return 0;
+	if (maker && maker->task && task) {
+		join_tasks(maker->task, task);
+	} else if (maker && maker->task != task) {
+		maker->task = maker->task ? maker->task : task;
+		maker->task->shares = true;
+	}
+	if (maker)
+		return 0;
+	maker = malloc(sizeof(*maker));
+	if (!maker)
+		return -ENOMEM;
+	*maker = (struct version_maker){ task, a->begin_us };
+	r = shfs_id_table_add(&l->makers, version_id, maker);
+	if (r)
+		free(maker);
+	return r;
+}
+
+static int add_own_access(struct graph_jobs *jobs, const struct shfs_access *a)
+{
+	if (!MAKE_ROOM(jobs->own, jobs->n_own, jobs->cap_own))
+		return -ENOMEM;
+	jobs->own[jobs->n_own++] = *a;
+	return 0;
+}
+
+static int note_removed(struct loading *l, const struct shfs_access *a)
+{
+	void *at = (void *)(intptr_t)a->end_us;
+
+	if (!at)
+		return 0;
+	if (!shfs_id_table_get(&l->removed, a->file_id))
+		return shfs_id_table_add(&l->removed, a->file_id, at);
+	shfs_id_table_slot(&l->removed, a->file_id)->value = at;
+	return 0;
 }
 
 static int note_maker(const struct shfs_access *a, void *arg)
 {
-	struct joining *j = arg;
-	struct job_process *job = job_at(j, a);
-	int64_t id = (a->file2_id ?: a->file_id) << 32 | a->made_n;
+	struct loading *l = arg;
+	struct job_task *task = task_of_access(l, a);
+	int r = 0;
 
-	if (!a->made_n)
-		return 0;
-	if (!job) {
-		j->jobs->rest_makes = true;
-		return 0;
+	if (a->op == SHFS_OP_UNLINK)
+		r = note_removed(l, a);
+	if (r || !a->made_n)
+		return r;
+	l->jobs->rest_makes |= !task;
+	if (task) {
+		task->makes = true;
+		task->makes_anew |= !a->file2_id && a->flags & SHFS_WRITTEN_ANEW;
 	}
-	job->makes = true;
-	job->makes_anew |= !a->file2_id && a->flags & SHFS_WRITTEN_ANEW;
-	return shfs_id_table_get(&j->makers, id) ? 0
-	                                         : shfs_id_table_add(&j->makers, id, job);
+	return note_version_maker(l, (a->file2_id ?: a->file_id) << 32 | a->made_n, a,
+	                          task);
 }
 
-/* The version that the access changes or moves, or of which its job makes a new version.
- * But many recipes may append a line to the same log. */
-static int64_t changed_by(const struct joining *j, const struct shfs_access *a,
-                          const struct job_process *job)
+static struct job_task *first_maker(const struct loading *l, int64_t version_id)
+{
+	const struct version_maker *maker = shfs_id_table_get(&l->makers, version_id);
+
+	return maker ? maker->task : NULL;
+}
+
+static void note_makers_above(struct graph_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		struct job_task *task = jobs->tasks[i].makes ? &jobs->tasks[i] : NULL;
+
+		for (; task && !task->makes_below; task = task->parent)
+			task->makes_below = true;
+	}
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		const struct job_task *task = &jobs->tasks[i];
+		struct job_task *tool = task->parent;
+
+		if (tool && tool->builds && task->makes_below)
+			tool->made_ns = MIN(tool->made_ns, task->programs->f.first_ns);
+	}
+}
+
+/* --- tasks of one job --- */
+
+/* The children of a task, or of the shell, that make something. */
+struct family {
+	struct job_task *child;   /* the last one; NULL: none yet */
+	struct job_task *unknown; /* the last one of which the streams are not known */
+	bool apart;               /* they are of several jobs */
+};
+
+static bool is_apart(const struct job_task *task)
+{
+	return !task->makes_below || (task->parent && task->parent->builds);
+}
+
+/* Joins what is one step with its parent. families: by the node of the parent. */
+static void join_families(struct graph_jobs *jobs, struct family *families)
+{
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		struct job_task *task = &jobs->tasks[i], *parent = task->parent;
+		struct family *family = &families[job_node_of(jobs, parent)];
+
+		if (is_apart(task))
+			continue;
+		if (parent && !parent->launches)
+			join_tasks(parent, task);
+		if (task->unknown && family->unknown)
+			join_tasks(family->unknown, task);
+		if (task->unknown)
+			family->unknown = task;
+	}
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		struct job_task *task = &jobs->tasks[i];
+		struct family *family = &families[job_node_of(jobs, task->parent)];
+
+		if (is_apart(task))
+			continue;
+		family->apart |= family->child &&
+		                 first_of_job(family->child) != first_of_job(task);
+		family->child = task;
+	}
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		const struct family *family = &families[i + 1];
+
+		if (family->child && !family->apart)
+			join_tasks(&jobs->tasks[i], family->child);
+	}
+}
+
+/* Does the version only carry something from its maker to the one that reads it: a file
+ * that the command removes again, or a copy? */
+static int is_passed_on(struct loading *l, const struct shfs_access *a,
+                        const struct job_task *maker)
+{
+	const struct job_program *last = &maker->programs[maker->n_programs - 1];
+	struct program *program;
+	const char *name;
+	int r;
+
+	if ((intptr_t)shfs_id_table_get(&l->removed, a->file_id) > a->begin_us)
+		return 1;
+	r = shfs_graph_find_program(l->g, last->f.program_id, &program);
+	if (r <= 0)
+		return r;
+	name = basename(program->exe);
+	return shfs_program_is_copier(name, strlen(name));
+}
+
+/* Gets the version with whose maker the one that accesses it belongs together: that it
+ * changes or moves, or of which its job makes a new version; 0. But many jobs may append
+ * a line to the same log. task: NULL: the shell itself. */
+static int64_t changed_by(const struct loading *l, const struct shfs_access *a,
+                          struct job_task *task)
 {
 	int64_t seen = a->file_id << 32 | a->seen_n;
+	struct job_task *job = task ? first_of_job(task) : NULL, *maker;
 
 	if (a->file2_id)
 		return seen;
-	if (a->made_n && !(a->flags & SHFS_WRITTEN_ANEW) && !job->makes_anew)
+	if (a->made_n && !(a->flags & SHFS_WRITTEN_ANEW) && !(job && job->makes_anew))
 		return a->file_id << 32 | (a->made_n - 1);
-	return a->seen_n && a->flags & SHFS_ACCESS_READ &&
-	                       shfs_id_table_get(&j->makers, seen + 1) == job
-	               ? seen
-	               : 0;
-}
-
-static struct job_process *joined(struct job_process *p)
-{
-	for (; p->joined; p = p->joined)
-		if (p->joined->joined)
-			p->joined = p->joined->joined;
-	return p;
-}
-
-static int join_job_by_access(const struct shfs_access *a, void *arg)
-{
-	struct joining *j = arg;
-	struct job_process *job = job_at(j, a);
-	struct job_process *other =
-		job ? shfs_id_table_get(&j->makers, changed_by(j, a, job)) : NULL;
-
-	if (!other)
+	if (!a->seen_n || !(a->flags & SHFS_ACCESS_READ) || !job)
 		return 0;
-	job = joined(job);
-	other = joined(other);
-	if (job->f.first_ns < other->f.first_ns)
-		other->joined = job;
-	else if (job != other)
-		job->joined = other;
+	maker = first_maker(l, seen + 1);
+	return maker && first_of_job(maker) == job ? seen : 0;
+}
+
+static int join_by_access(const struct shfs_access *a, void *arg)
+{
+	struct loading *l = arg;
+	struct job_task *task = task_of_access(l, a);
+	struct job_task *maker = first_maker(l, changed_by(l, a, task));
+	int r = task ? 0 : add_own_access(l->jobs, a);
+
+	if (r)
+		return r;
+	if (!maker && a->seen_n && a->flags & SHFS_ACCESS_READ) {
+		maker = first_maker(l, a->file_id << 32 | a->seen_n);
+		r = maker ? is_passed_on(l, a, maker) : 0;
+		if (r <= 0)
+			return r;
+	}
+	if (maker && !task)
+		maker->shares = true;
+	else if (maker && first_of_job(maker) != first_of_job(task))
+		join_tasks(maker, task);
 	return 0;
 }
 
-static void list_programs(struct graph_jobs *jobs)
+/* Lists the tasks of each job behind its first. Returns how many jobs make something. */
+static size_t list_jobs(struct graph_jobs *jobs)
 {
-	for (size_t i = 0; i < jobs->n; i++) {
-		struct job_process *p = &jobs->list[i];
-		struct job_process *first =
-			p->job ? joined(find_job_process(jobs, p->job)) : p;
+	size_t n = jobs->rest_makes;
 
-		if (first == p)
-			continue;
-		p->job = first->f.process_id;
-		p->tool = first->tool;
-		first->makes |= p->makes;
-		p->next = first->next;
-		first->next = p;
+	for (size_t i = 0; i < jobs->n_tasks; i++) {
+		struct job_task *task = &jobs->tasks[i], *first = first_of_job(task);
+
+		if (task != first) {
+			task->next = first->next;
+			first->next = task;
+		}
+		n += task->makes && !first->job_makes;
+		first->job_makes |= task->makes;
 	}
+	return n;
 }
 
-static int join_jobs_of_command(struct shfs_graph *g, int64_t command_id,
-                                struct graph_jobs *jobs)
+static size_t count_makers(const struct graph_jobs *jobs)
 {
-	struct joining j = { .jobs = jobs };
-	int r = shfs_facts_of_command(g->facts, command_id, note_maker, &j);
+	size_t n = jobs->rest_makes;
 
-	r = r ? r : shfs_facts_of_command(g->facts, command_id, join_job_by_access, &j);
-	free(j.makers.slots);
-	list_programs(jobs);
-	return r;
+	for (size_t i = 0; i < jobs->n_tasks; i++)
+		n += jobs->tasks[i].makes;
+	return n;
 }
 
-/* --- processes that inform the jobs --- */
+/* Most jobs, times what may have been told to each: so many steps take seconds. */
+#define TELLING_MAX 10000000
 
-static void add_teller(struct job_process *tool, struct job_process *p)
+/* Returns whether the command is split. */
+static int split_command(struct loading *l, int64_t command_id)
 {
-	p->next_teller = tool->tellers;
-	tool->tellers = p;
-}
+	struct graph_jobs *jobs = l->jobs;
+	struct family *families;
+	size_t n;
+	int r = shfs_facts_of_command(l->g->facts, command_id, note_maker, l);
 
-static void find_tellers(struct graph_jobs *jobs)
-{
-	for (size_t i = 0; i < jobs->n; i++) {
-		const struct job_process *p = &jobs->list[i];
-		struct job_process *tool = find_job_process(jobs, p->tool);
-
-		if (p->f.process_id == p->job && p->makes)
-			tool->made_ns = MIN(tool->made_ns, p->f.first_ns);
-	}
-	for (size_t i = 0; i < jobs->n; i++) {
-		struct job_process *p = &jobs->list[i],
-				   *job = find_job_process(jobs, p->job);
-		struct job_process *tool = find_job_process(jobs, p->tool);
-
-		if (p->builds)
-			add_teller(find_job_process(jobs, p->task), p);
-		else if (job && !job->makes && job->f.first_ns < tool->made_ns)
-			add_teller(tool, p);
-	}
-}
-
-static int sort_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
-{
-	int r;
-
-	qsort(jobs->list, jobs->n, sizeof(*jobs->list), compare_processes);
-	r = sort_out(jobs) ?: join_jobs_of_command(g, command_id, jobs);
-	if (!r)
-		find_tellers(jobs);
-	return r;
+	if (r || count_makers(jobs) < 2)
+		return r;
+	note_makers_above(jobs);
+	families = calloc(jobs->n_tasks + 1, sizeof(*families));
+	if (!families)
+		return -ENOMEM;
+	join_families(jobs, families);
+	free(families);
+	r = shfs_facts_of_command(l->g->facts, command_id, join_by_access, l);
+	n = r ? 0 : list_jobs(jobs);
+	if (n < 2)
+		return r;
+	r = job_flows_load(l->g, jobs);
+	return r ? r : jobs->n_informing + jobs->n_own <= TELLING_MAX / n;
 }
 
 static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
 {
-	struct loading l = { .g = g, .jobs = calloc(1, sizeof(*l.jobs)) };
-	int r = l.jobs ? shfs_facts_processes(g->facts, command_id, add_job_process, &l)
-	               : -ENOMEM;
+	struct graph_jobs *jobs = calloc(1, sizeof(*jobs));
+	struct loading l = { .g = g, .jobs = jobs, .process_id = -1 };
+	int r = jobs ? shfs_facts_processes(g->facts, command_id, add_job_program, &l)
+	             : -ENOMEM;
 
-	if (!r && l.builds)
-		r = sort_jobs(g, command_id, l.jobs);
-	*out = l.builds ? l.jobs : &none;
-	if (l.jobs && (r || !l.builds))
-		jobs_free(l.jobs);
-	return r;
+	if (!r && jobs->n_programs) {
+		qsort(jobs->programs, jobs->n_programs, sizeof(*jobs->programs),
+		      compare_programs);
+		r = make_tasks(jobs);
+		if (!r)
+			find_parents(jobs);
+		r = r ? r : split_command(&l, command_id);
+	}
+	for (size_t i = 0; l.makers.bits && i < (size_t)1 << l.makers.bits; i++)
+		free(l.makers.slots[i].value);
+	free(l.makers.slots);
+	free(l.removed.slots);
+	*out = r > 0 ? jobs : &none;
+	if (jobs && r <= 0)
+		jobs_free(jobs);
+	return MIN(r, 0);
 }
 
 int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
@@ -359,11 +515,16 @@ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs 
 
 /* --- questions --- */
 
+static int64_t id_of_job(const struct job_task *task)
+{
+	return task ? task->job->programs->f.process_id : 0;
+}
+
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 {
-	const struct job_process *p = find_job_process(jobs, process_id);
+	const struct job_program *p = find_job_program(jobs, process_id);
 
-	return p ? p->job : 0;
+	return p ? id_of_job(p->task) : 0;
 }
 
 /* Is it a note of earlier jobs for the tool, about the dependencies between files? The
@@ -395,8 +556,11 @@ static int is_note(struct shfs_graph *g, int64_t file_id)
 	return 0;
 }
 
+/* Passes on what another job, or the shell, read before it flowed into this one. */
 struct telling {
 	struct shfs_graph *g;
+	const struct graph_jobs *jobs;
+	int64_t until_ns;
 	shfs_access_fn fn;
 	void *arg;
 };
@@ -404,100 +568,145 @@ struct telling {
 static int pass_access_on(const struct shfs_access *a, void *arg)
 {
 	struct telling *t = arg;
-	int r = is_note(t->g, a->file_id);
+	int r;
 
+	if (!(a->flags & SHFS_ACCESS_READ) || shfs_access_begin_ns(a) > t->until_ns)
+		return 0;
+	r = t->jobs->builds ? is_note(t->g, a->file_id) : 0;
 	return r ? MIN(r, 0) : t->fn(a, t->arg);
 }
 
-int shfs_graph_job_accesses(struct shfs_graph *g, const struct graph_jobs *jobs,
-                            int64_t job, shfs_access_fn fn, void *arg)
+static int pass_task_on(struct telling *t, const struct job_task *task)
 {
-	const struct job_process *first = find_job_process(jobs, job);
-	const struct job_process *tool =
-		first ? find_job_process(jobs, first->tool) : NULL;
-	struct telling telling = { g, fn, arg };
 	int r = 0;
 
-	for (const struct job_process *p = first; p && !r; p = p->next)
-		r = shfs_facts_of_process(g->facts, p->f.process_id, fn, arg);
-	for (size_t i = 0; tool && i < jobs->n;
-	     i++, tool = find_job_process(jobs, tool->tool))
-		for (const struct job_process *p = tool->tellers; p && !r;
-		     p = p->next_teller)
-			if (p->job != job)
-				r = shfs_facts_of_process(g->facts, p->f.process_id,
-				                          pass_access_on, &telling);
+	for (size_t i = 0; i < task->n_programs && !r; i++)
+		r = shfs_facts_of_process(t->g->facts, task->programs[i].f.process_id,
+		                          pass_access_on, t);
 	return r;
 }
 
-static bool is_below_tool(const struct graph_jobs *jobs, const struct job_process *p,
-                          const struct job_process *tool)
-{
-	for (size_t i = 0; p && i < jobs->n; i++, p = find_job_process(jobs, p->tool))
-		if (p->tool == tool->f.process_id)
-			return true;
-	return false;
-}
-
-/* Calls fn for jobs that make something and belong to this tool, or to a tool that it
- * ran. */
-static int each_job(const struct graph_jobs *jobs, const struct job_process *tool,
-                    shfs_id_fn fn, void *arg)
+static int pass_own_on(struct telling *t)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < jobs->n && !r; i++) {
-		const struct job_process *p = &jobs->list[i];
+	for (size_t i = 0; i < t->jobs->n_own && !r; i++)
+		r = pass_access_on(&t->jobs->own[i], t);
+	return r;
+}
 
-		if (p->f.process_id == p->job && p->makes && is_below_tool(jobs, p, tool))
-			r = fn(p->job, arg);
+/* Calls fn for the accesses of the job itself, and begins the search with it. */
+static int pass_job(struct shfs_graph *g, struct graph_jobs *jobs,
+                    const struct job_task *first, shfs_access_fn fn, void *arg)
+{
+	int r = 0;
+
+	if (!first) {
+		job_search_add(jobs, NODE_SHELL, INT64_MAX);
+		for (size_t i = 0; i < jobs->n_own && !r; i++)
+			r = fn(&jobs->own[i], arg);
+	}
+	for (const struct job_task *task = first; task && !r; task = task->next) {
+		job_search_add(jobs, job_node_of(jobs, task), INT64_MAX);
+		if (task->said)
+			job_search_add(jobs, task->said, INT64_MAX);
+		for (size_t i = 0; i < task->n_programs && !r; i++)
+			r = shfs_facts_of_process(g->facts,
+			                          task->programs[i].f.process_id, fn,
+			                          arg);
 	}
 	return r;
 }
 
-static bool is_teller(const struct job_process *tool, const struct job_process *p)
+int shfs_graph_job_accesses(struct shfs_graph *g, struct graph_jobs *jobs, int64_t job,
+                            shfs_access_fn fn, void *arg)
 {
-	const struct job_process *q = tool ? tool->tellers : NULL;
+	const struct job_program *program = find_job_program(jobs, job);
+	const struct job_task *first = program ? program->task->job : NULL;
+	struct telling t = { .g = g, .jobs = jobs, .fn = fn, .arg = arg };
+	int r;
 
-	while (q && q != p)
-		q = q->next_teller;
-	return q;
+	job_search_begin(jobs);
+	r = pass_job(g, jobs, first, fn, arg);
+	job_search_sources(jobs);
+	for (uint32_t i = 0; i < jobs->n_found && !r; i++) {
+		uint32_t node = jobs->found[i];
+		const struct job_task *task = job_task_at(jobs, node);
+
+		t.until_ns = jobs->nodes[node].until_ns;
+		if (node == NODE_SHELL && first)
+			r = pass_own_on(&t);
+		else if (task && task->job != first)
+			r = pass_task_on(&t, task);
+	}
+	return r;
 }
 
-bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id)
+bool shfs_graph_is_recipe(const struct graph_jobs *jobs, int64_t job)
 {
-	const struct job_process *p = find_job_process(jobs, process_id);
+	const struct job_program *p = find_job_program(jobs, job);
+	const struct job_task *task = p ? p->task->parent : NULL;
 
-	return p && p->builds;
+	while (task && !task->builds)
+		task = task->parent;
+	return task;
+}
+
+/* Calls fn for the jobs that were found, and make something. Returns how many, or what fn
+ * returned. */
+static int each_found_job(struct graph_jobs *jobs, shfs_id_fn fn, void *arg)
+{
+	int n = 0, r = 0;
+
+	for (uint32_t i = 0; i < jobs->n_found && !r; i++) {
+		struct job_task *task = job_task_at(jobs, jobs->found[i])
+		                                ?: job_tool_at(jobs, jobs->found[i]);
+
+		if (jobs->found[i] == NODE_SHELL && jobs->rest_makes) {
+			r = fn(0, arg);
+			n++;
+		} else if (task && task->job->job_makes &&
+		           task->job->stamp != jobs->stamp) {
+			task->job->stamp = jobs->stamp;
+			r = fn(id_of_job(task), arg);
+			n++;
+		}
+	}
+	return r ? r : n;
 }
 
 int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
                        const struct shfs_access *a, shfs_id_fn fn, void *arg)
 {
-	const struct job_process *p, *tool;
+	const struct job_program *p;
 	struct graph_jobs *jobs;
+	int64_t own;
 	int r = shfs_graph_jobs(g, command_id, &jobs);
 
 	if (r || !jobs)
 		return r ? r : fn(0, arg);
-	p = find_job_process(jobs, a->access_id >> 32);
-	r = !p || jobs->rest_makes ? fn(0, arg) : 0;
-	if (r || !p)
-		return r;
-	tool = find_job_process(jobs, p->builds ? p->task : p->tool);
-	if (!is_teller(tool, p))
-		return p->job ? fn(p->job, arg) : 0;
-	r = is_note(g, a->file_id);
-	return r ? MIN(r, 0) : each_job(jobs, tool, fn, arg);
+	p = find_job_program(jobs, a->access_id >> 32);
+	own = p ? id_of_job(p->task) : 0;
+	r = jobs->builds ? is_note(g, a->file_id) : 0;
+	if (r)
+		return r < 0 ? r : fn(own, arg);
+	job_search_begin(jobs);
+	job_search_add(jobs, job_node_of(jobs, p ? p->task : NULL), INT64_MAX);
+	job_search_targets(jobs, shfs_access_begin_ns(a));
+	r = each_found_job(jobs, fn, arg);
+	return r ? MIN(r, 0) : fn(own, arg);
 }
 
+/* The last program of the task that makes what the job does; of several the first one. */
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
 {
-	const struct job_process *p = find_job_process(jobs, job);
-	const struct job_process *end = jobs->list + jobs->n;
+	const struct job_program *p = find_job_program(jobs, job);
+	const struct job_task *best = NULL;
 
-	/* skip what the tool forked, before that executed anything */
-	while (p && p->builds && p + 1 < end && p[1].task == job)
-		p++;
-	return p ? p->f.process_id : 0;
+	for (const struct job_task *task = p ? p->task->job : NULL; task;
+	     task = task->next)
+		if (task->makes &&
+		    (!best || task->programs->f.first_ns < best->programs->f.first_ns))
+			best = task;
+	return best ? best->programs[best->n_programs - 1].f.process_id : job;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "query/graph/stale.h"
+#include "query/graph/stale-internal.h"
 
-#include "query/graph/internal.h"
 #include "query/history/program.h"
 #include "query/history/shell-text.h"
 
@@ -37,29 +36,6 @@ struct file_block {
 struct told {
 	const struct shfs_command_row **list; /* sorted */
 	size_t n, cap;
-};
-
-struct run_node {
-	struct shfs_stale_run r;
-	struct maker_key key;    /* a command, or a job of it */
-	struct graph_jobs *jobs; /* of the command; NULL: it has none */
-	int64_t until_ns; /* end of the last of its results that were asked about */
-	enum { RUN_NEW, RUN_OPEN, RUN_DONE } state;
-	size_t n_files;         /* its results */
-	size_t at;              /* the input that is being looked at */
-	struct run_node *below; /* next on the stack */
-	struct run_node *queued;
-	UT_hash_handle hh;
-};
-
-struct shfs_stale {
-	struct shfs_graph *graph;   /* only for its questions to the index */
-	struct file_block **blocks; /* NULL: nothing in the block was looked up */
-	size_t n_blocks;
-	struct run_node *runs;
-	struct shfs_stale_run *first, **last;
-	int64_t judged; /* the process of the last is_computed */
-	bool computes;
 };
 
 static void file_clear(struct file_node *f)
@@ -446,7 +422,9 @@ static int find_run(struct shfs_stale *s, struct file_node *f,
 		r = is_computed(s, w.process_id, &run->r.entry->command);
 	if (r <= 0)
 		return r;
-	r = run->key.job ? 0 : has_failed(s, &made, &w, &run->r.entry->command);
+	r = shfs_graph_is_recipe(run->jobs, run->key.job)
+	            ? 0
+	            : has_failed(s, &made, &w, &run->r.entry->command);
 	if (r < 0)
 		return r;
 	run->r.failed |= r;
@@ -524,13 +502,12 @@ static int get_file_node(struct shfs_stale *s, int64_t file_id, struct file_node
 
 /* --- inputs --- */
 
-/* Does the process belong to the run? Job 0 includes everything that the command read. */
+/* Does the process belong to the run? A run without jobs is the whole command. */
 static bool is_process_of_run(const struct run_node *run, int64_t command_id,
                               int64_t process_id)
 {
 	return command_id == run->key.id &&
-	       (!run->key.job ||
-	        shfs_graph_job_of(run->jobs, process_id) == run->key.job);
+	       (!run->jobs || shfs_graph_job_of(run->jobs, process_id) == run->key.job);
 }
 
 /* Looks at a read of an older version of f: 1 if it is an input, and *same if the content
@@ -587,14 +564,14 @@ static bool ended_well(const struct shfs_command_row *c)
 
 static int add_told(struct shfs_stale *s, struct told *told, int64_t access_id)
 {
-	struct graph_jobs *jobs = NULL;
+	struct program *program;
 	struct command_node *c;
 	int64_t command_id;
 	int r = shfs_facts_owner(s->graph->facts, access_id, &command_id);
 
 	if (r > 0)
-		r = shfs_graph_jobs(s->graph, command_id, &jobs);
-	if (r < 0 || !shfs_graph_builds(jobs, access_id >> 32))
+		r = shfs_graph_program(s->graph, access_id >> 32, &program);
+	if (r <= 0 || !program->builds)
 		return MIN(r, 0);
 	r = shfs_graph_command(s->graph, command_id, &c);
 	if (r <= 0 || !ended_well(&c->entry.command))
@@ -747,11 +724,6 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 
 /* --- the order, and staleness --- */
 
-static struct run_node *run_of(const struct shfs_stale_file *f)
-{
-	return f->run ? container_of(f->run, struct run_node, r) : NULL;
-}
-
 static void decide_staleness(struct shfs_stale *s, struct run_node *run)
 {
 	for (size_t i = 0; i < run->r.n_inputs && run->n_files; i++) {
@@ -793,59 +765,6 @@ static int order_run(struct shfs_stale *s, struct run_node *top)
 			top = top->below;
 		}
 	}
-	return r;
-}
-
-/* Adds the makers of inputs that were removed since. */
-static void add_needed(struct shfs_stale *s)
-{
-	struct run_node *queue = NULL;
-
-	for (struct shfs_stale_run *run = s->first; run; run = run->next)
-		if (run->stale) {
-			struct run_node *node = container_of(run, struct run_node, r);
-
-			node->queued = queue;
-			queue = node;
-		}
-	while (queue) {
-		struct run_node *run = queue;
-
-		queue = run->queued;
-		for (size_t i = 0; i < run->r.n_inputs; i++) {
-			struct run_node *maker = run_of(run->r.inputs[i].file);
-
-			if (!maker || run->r.inputs[i].file->present || maker->r.stale ||
-			    maker->r.needed)
-				continue;
-			maker->r.needed = true;
-			maker->queued = queue;
-			queue = maker;
-		}
-	}
-}
-
-/* Joins the stale jobs of a command: it is run only once. */
-static int join_stale_jobs(struct shfs_stale *s)
-{
-	struct shfs_id_table last = { 0 }; /* the last job of each command */
-	int r = 0;
-
-	for (struct shfs_stale_run *run = s->first; run && !r; run = run->next) {
-		struct run_node *node = container_of(run, struct run_node, r), *before;
-
-		if (!node->jobs || (!run->stale && !run->needed))
-			continue;
-		before = shfs_id_table_get(&last, node->key.id);
-		if (before) {
-			before->r.next_job = run;
-			run->again = true;
-			shfs_id_table_slot(&last, node->key.id)->value = node;
-		} else {
-			r = shfs_id_table_add(&last, node->key.id, node);
-		}
-	}
-	free(last.slots);
 	return r;
 }
 
@@ -914,8 +833,7 @@ int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
 	shfs_facts_release(s->graph->facts);
 	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
 		drop_other_results(one);
-	add_needed(s);
-	r = r ? r : join_stale_jobs(s);
+	r = r ? r : shfs_stale_order(s);
 	if (!r)
 		*out = TAKE_PTR(s);
 	return r;

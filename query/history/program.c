@@ -50,6 +50,15 @@ bool shfs_program_is_build_tool(const char *name, size_t len)
 	return shfs_program_is_one_of(name, len, tools, ARRAY_SIZE(tools));
 }
 
+bool shfs_program_is_launcher(const char *name, size_t len)
+{
+	static const char *const launchers[] = { "sh",    "bash", "dash",    "zsh*",
+		                                 "ksh*",  "mksh", "fish",    "ash",
+		                                 "xargs", "find", "busybox", "time" };
+
+	return shfs_program_is_one_of(name, len, launchers, ARRAY_SIZE(launchers));
+}
+
 bool shfs_program_is_copier(const char *name, size_t len)
 {
 	static const char *const copiers[] = {

@@ -15,5 +15,8 @@ bool shfs_program_is_editor(const char *name, size_t len);
 bool shfs_program_keeps_contents(const char *name, size_t len);
 /* Runs recipes that make one file of others, each by itself: make, ninja? */
 bool shfs_program_is_build_tool(const char *name, size_t len);
+/* Does it run the programs that it is told to, and passes nothing from one to another by
+ * files of its own? A compiler that runs an assembler does. */
+bool shfs_program_is_launcher(const char *name, size_t len);
 /* Only copies or moves files: cp, rsync? */
 bool shfs_program_is_copier(const char *name, size_t len);

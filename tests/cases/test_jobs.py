@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The jobs of a build tool: what each recipe made came of what that recipe read, and not of all that the
-command did."""
+"""The jobs of a command: what each recipe or round of a loop made came of what that read, and not of all that
+the command did."""
 
 import json
 import sqlite3
@@ -147,6 +147,25 @@ def test_run_again(build, sandbox, bash):
     found = json.loads(sandbox.shfs("rerun", "--json", "--yes").stdout)
     assert [(c["text"], c["state"]) for c in found["commands"]] == [(build, "ran")]
     assert sandbox.read("sum") == b"5\n"
+
+
+def test_a_compiler_is_one_job(sandbox, bash):
+    """It hands on what it compiled by a temporary file that nobody sees, and writes another result, too."""
+    sandbox.write("x.c", "int x;\n")
+    sandbox.write("y.c", "int y;\n")
+    sandbox.mount()
+    bash.run("for f in x y; do gcc -MMD -c -o $f.o $f.c; done")
+    for name in "x", "y":
+        assert inputs(sandbox, f"{name}.o") == inputs(sandbox, f"{name}.d") == {f"{name}.c"}
+
+
+def test_status_and_output_tell_the_shell(sandbox, bash):
+    for name in "list", "word", "a", "b":
+        sandbox.write(name, f"{name}\n")
+    sandbox.mount()
+    bash.run("for f in $(cat list) a; do test -f $f && sort $f > $f.out; done; grep -q word word && sort b > b.out")
+    assert inputs(sandbox, "a.out") >= {"list", "a"} and "b" not in inputs(sandbox, "a.out")
+    assert inputs(sandbox, "b.out") >= {"list", "word", "b"} and "a" not in inputs(sandbox, "b.out")
 
 
 def test_output_of_all(sandbox, bash):

@@ -519,16 +519,16 @@ def test_why_goes_through_changes(study, sandbox):
     assert [i["n"] for i in made_by[3]["inputs"]] == [2]
     assert [i["n"] for i in made_by[2]["inputs"]] == [1]
     assert graph["target"] == {"path": f"{sandbox.project}/top.txt", "n": 2}
-    # each command once, each version once
+    # each command once, or each job of it, and each version once
     names = [(v["path"], v["n"]) for v in graph["versions"]]
     assert len(set(names)) == len(names)
-    ids = [c["id"] for c in graph["commands"] if c["id"]]
+    ids = [(c["id"], str(c.get("job"))) for c in graph["commands"] if c["id"]]
     assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.users("ordinary")
 def test_why_depth(study, sandbox):
-    shown = sandbox.shfs("why", "--depth", "1", "top.txt").stdout
+    shown = sandbox.shfs("why", "--depth", "2", "top.txt").stdout  # sort, and run.sh of the same line
     assert "config.yaml@3" in shown and "config.yaml@2" not in shown
     assert "… shfs why config.yaml@3" in shown
     sandbox.shfs("why", "--depth", "0", "top.txt", check=2)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* stale-internal.h - runs that made results: only for stale.c and stale-order.c. */
+#pragma once
+
+#include "query/graph/internal.h"
+#include "query/graph/stale.h"
+
+struct run_node {
+	struct shfs_stale_run r;
+	struct maker_key key;    /* a command, or a job of it */
+	struct graph_jobs *jobs; /* of the command; NULL: it has none */
+	int64_t until_ns; /* end of the last of its results that were asked about */
+	enum { RUN_NEW, RUN_OPEN, RUN_DONE } state;
+	size_t n_files;         /* its results */
+	size_t at;              /* the input that is being looked at */
+	struct run_node *below; /* next on the stack */
+	struct run_node *queued;
+	/* of the first job of a command: the one that is being looked at; placed: it is
+	 * in the order of commands */
+	struct run_node *job, *head;
+	bool placed;
+	UT_hash_handle hh;
+};
+
+struct shfs_stale {
+	struct shfs_graph *graph;   /* only for its questions to the index */
+	struct file_block **blocks; /* NULL: nothing in the block was looked up */
+	size_t n_blocks;
+	struct run_node *runs;
+	struct shfs_stale_run *first, **last;
+	int64_t judged; /* the process of the last is_computed */
+	bool computes;
+};
+
+static inline struct run_node *run_of(const struct shfs_stale_file *f)
+{
+	return f->run ? container_of(f->run, struct run_node, r) : NULL;
+}
+
+/* Adds what must be run, too; joins the jobs of a command, and puts the commands into an
+ * order in which they can be run. */
+_must_check_ int shfs_stale_order(struct shfs_stale *s);
