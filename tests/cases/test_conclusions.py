@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What is concluded from the record, beside what really comes out: random lines at a prompt (pipelines.py),
+an input that changes, and a full run elsewhere. A rerun makes the tree that of the full run, or is refused
+and leaves it as it was. SHFS_TEST_SEEDS says with which numbers, SHFS_TEST_LINES how many lines each has,
+SHFS_TEST_KINDS of which kinds; with SHFS_TEST_SOAK it goes on with others (./dev soak)."""
+
+import io
+import json
+import os
+import tarfile
+import zlib
+
+import pytest
+
+from pipelines import INPUTS, LINES, Pipelines
+
+pytestmark = pytest.mark.either
+
+HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
+if HOURS:  # about 2 s each
+    SEEDS = [zlib.crc32(os.environ["SHFS_TEST_DIR"].encode()) + n for n in range(int(HOURS * 1800))]
+else:
+    SEEDS = [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "1 2 3 4 5 6 7 8").split()]
+N_LINES = int(os.environ.get("SHFS_TEST_LINES", "8"))
+KINDS = os.environ.get("SHFS_TEST_KINDS", " ".join(LINES)).split()
+
+
+def stale(sandbox):
+    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
+    return {os.path.basename(r["path"]) for command in found["commands"] for r in command["results"]}
+
+
+def contents(sandbox):
+    # root may not look into a mount of somebody else's
+    with tarfile.open(fileobj=io.BytesIO(sandbox.run("tar", "c", ".").stdout_bytes)) as tar:
+        return {os.path.basename(m.name): tar.extractfile(m).read() for m in tar if m.isfile()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
+    work = Pipelines(seed, KINDS, N_LINES)
+    work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
+    sandbox.mount()
+    terminal, change = shell(), work.change()
+    for line in work.lines:
+        terminal.run(line)
+    assert stale(sandbox) == set(), work.lines
+    before = contents(sandbox)
+    terminal.run(change)
+    os.mkdir(tmp_path / "full")
+    truth = work.executed(str(tmp_path / "full"), change)
+    wanted = {name for name, content in truth.items() if content != before[name]} - set(INPUTS)
+    found = stale(sandbox)
+    said = "\n".join([*work.lines, change])
+    assert wanted <= found, f"missing {wanted - found}\n{said}"
+    assert found <= wanted, f"too many {found - wanted}\n{said}"
+    changed = contents(sandbox)
+    refused = sandbox.shfs("rerun", "--yes", check=False).status == 4
+    now = contents(sandbox)
+    differs = {name for name in truth if now.get(name) != (changed if refused else truth)[name]}
+    assert not differs, f"rerun{' was refused' if refused else ''}: {differs}\n{said}"
