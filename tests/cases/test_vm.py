@@ -118,10 +118,10 @@ libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static iproute2
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
     "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "steps.py", "stress.py",
 ))
-MORE = """su_and_sudo or jobs_that_write_later or no_library_sees or ways_to_use_a_file or full_speed_without_fuse
+MORE = """told_late or su_and_sudo or jobs_that_write_later or no_library_sees or ways_to_use_a_file or full_speed_without_fuse
 or c06 or c08"""
 CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or commands_that_share
-or program_that_wrote or another_writes or hidden_arguments or c04 or told_late
+or program_that_wrote or another_writes or hidden_arguments or c04
 {f"or {MORE}" if EVERYWHERE else ""})"""
 
 
@@ -146,7 +146,8 @@ def disk(tmp_path_factory):
 def test_cases_for_any_driver(machine, disk, tmp_path, driver):
     arguments = tmp_path / "arguments"
     chosen = "" if ONLY == "all" else f"-k '{ONLY or ('told_late' if HOURS else ' '.join(CORE.split()))}'"
-    arguments.write_text(f"{driver} SHFS_TEST_SOAK={HOURS} {ALL} --durations=10 {chosen}")
+    setting = f"SHFS_TEST_SOAK={HOURS}" if HOURS else "SHFS_TEST_SEEDS=1"
+    arguments.write_text(f"{driver} {setting} {ALL} --durations=10 {chosen}")
     modules = (f"--module={name}" for name in ("fuse", "overlay", "loop", "btrfs", "crc32c_generic"))
     options = "--disk", disk, *modules, "--timeout", str((7200 if ONLY else 4 * SECONDS) + int(HOURS * 10000))
     machine("suite.sh", *options, files=[f"{arguments}=arguments"])
