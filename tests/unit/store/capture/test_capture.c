@@ -98,7 +98,8 @@ static void order_holds_for_slow_contents(void **state)
 	kit_emit_preimage(&k, "slow", s);
 	kit_emit_preimage(&k, "last", NULL);
 	shfs_snapshot_unref(s);
-	usleep(600000);
+	kit_until(kit_stats(&k).records == 1);
+	usleep(600000); /* in which the others might come */
 	before = kit_read_journal(&k);
 	assert_int_equal(before->n, 1);
 	assert_string_equal(before->paths[0], "first");
