@@ -339,10 +339,12 @@ static struct shfs_bytes read_streams(struct coder *c)
 /* Codes the three streams, which are separated by NUL. */
 static struct shfs_bytes x_streams(struct coder *c, struct shfs_bytes v)
 {
-	const char *at = v.data, *end = v.data + v.len;
+	const char *at, *end;
 
 	if (c->in)
 		return read_streams(c);
+	at = v.data;
+	end = at + v.len;
 	for (int i = 0; i < 3; i++) {
 		size_t len = strnlen(at, (size_t)(end - at));
 

@@ -55,7 +55,7 @@ void fuzz_record(const uint8_t *data, size_t size)
 	if (!size || data[0] != '2')
 		return;
 	n = rewrite(data + 1, size - 1, &once);
-	FUZZ_ASSERT(rewrite((uint8_t *)once.data, once.len, &twice) == n);
+	FUZZ_ASSERT(rewrite((const uint8_t *)(once.data ?: ""), once.len, &twice) == n);
 	FUZZ_ASSERT(once.len == twice.len);
 	FUZZ_ASSERT(!once.len || !memcmp(once.data, twice.data, once.len));
 }
