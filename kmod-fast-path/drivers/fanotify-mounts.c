@@ -2,6 +2,7 @@
 /* fanotify: the mounts that are marked, and the directories that are ignored. */
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
+#include "common/fnv.h"
 #include "common/path.h"
 #include "kmod-fast-path/drivers/mountinfo.h"
 
@@ -193,15 +194,6 @@ void fan_mounts_free(struct shfs_driver *d)
 
 /* --- ignored directories --- */
 
-static uint64_t hash_dir(const char *s, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)s[i]) * 0x100000001b3;
-	return h | 1;
-}
-
 /* May only root rename the directory or one above it? Then no other user can move it
  * below the root of the recording. */
 static bool is_fixed(const char *dir)
@@ -231,7 +223,7 @@ void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct sta
 
 	if (!d->ignores || !slash || *path != '/')
 		return;
-	h = hash_dir(path, (size_t)(slash - path));
+	h = shfs_fnv(SHFS_FNV_BEGIN, path, (size_t)(slash - path)) | 1;
 	slot = &d->not_ignored[(h >> 1) % FAN_ELSEWHERE_SLOTS];
 	if (*slot == h)
 		return;

@@ -21,6 +21,7 @@
  * (standard error says why), with 125 if the driver broke.
  */
 #include "common/clock.h"
+#include "common/fnv.h"
 #include "common/quote.h"
 #include "kmod-fast-path/drivers/driver.h"
 
@@ -112,7 +113,7 @@ static void add_hash(struct shfs_buf *line, int content_fd)
 {
 	char path[32], data[16384];
 	_cleanup_close_ int fd = -1;
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = SHFS_FNV_BEGIN;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", content_fd);
@@ -122,8 +123,7 @@ static void add_hash(struct shfs_buf *line, int content_fd)
 		return;
 	}
 	while ((n = read(fd, data, sizeof(data))) > 0)
-		for (ssize_t i = 0; i < n; i++)
-			hash = (hash ^ (unsigned char)data[i]) * 0x100000001b3;
+		hash = shfs_fnv(hash, data, (size_t)n);
 	shfs_buf_printf(line, " hash=%016" PRIx64, hash);
 }
 

@@ -14,6 +14,8 @@
  */
 #include "query/graph/jobs-internal.h"
 
+#include "common/fnv.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -261,14 +263,10 @@ static const char *temporary_name(const char *argument)
 	return found;
 }
 
-/* FNV-1a, of the name and of the node of the parent. */
+/* The number of a temporary file that children of this parent (its node) name; above 0. */
 static int64_t hash_name(const char *name, uint32_t parent)
 {
-	uint64_t hash = 0xcbf29ce484222325 ^ parent;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-	return (int64_t)(hash >> 1 | 1);
+	return (int64_t)(shfs_fnv(SHFS_FNV_BEGIN ^ parent, name, strlen(name)) >> 1 | 1);
 }
 
 /* Adds flows from and to siblings whose arguments name the same temporary file, which may

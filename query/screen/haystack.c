@@ -2,6 +2,7 @@
 #include "query/screen/haystack.h"
 
 #include "common/clock.h"
+#include "common/fnv.h"
 #include "common/path.h"
 #include "query/base/model.h"
 
@@ -117,10 +118,8 @@ void shfs_haystack_close(struct shfs_haystack *h)
 
 static uint64_t hash_of(const char *text, size_t len)
 {
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = shfs_fnv(SHFS_FNV_BEGIN, text, len);
 
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	return hash ^ hash >> 32;
 }
 
