@@ -549,6 +549,17 @@ static struct shfs_held content_unread(const struct shfs_recorder *r,
 	};
 }
 
+/* Keeps a secret name from being missed where its file was looked up too late, or not at
+ * all. */
+static void conceal_unseen(struct shfs_recorder *r, const struct happening *h,
+                           const char *path)
+{
+	struct shfs_paths_file known = shfs_paths_find(r->paths, path);
+	const struct shfs_event_file file = { .dev = known.dev, .ino = known.ino };
+
+	shfs_contents_conceal_unseen(r->contents, &file, h->path, path);
+}
+
 /* Takes the content of the file under its new name. */
 static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
                                    const char *path)
@@ -556,6 +567,8 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	bool secret = shfs_project_rules_is_secret(&r->rules, h->path, false);
 	struct shfs_held held = { 0 };
 
+	if (h->moved_on || !h->file.ino)
+		conceal_unseen(r, h, path);
 	if (h->moved_on)
 		held = content_unread(r, paths_file_of(&h->file));
 	else if (S_ISREG(h->file.mode))
@@ -594,17 +607,6 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	};
 	return shfs_contents_take(r->contents, &file, h->path, -1, h->time.real_ns,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
-}
-
-/* Keeps a secret name from being missed where its file was looked up too late, or not at
- * all. */
-static void conceal_unseen(struct shfs_recorder *r, const struct happening *h)
-{
-	struct shfs_paths_file known = shfs_paths_find(r->paths, h->path2);
-	const struct shfs_event_file file = { .dev = known.dev, .ino = known.ino };
-
-	if (h->moved_on || !h->file.ino)
-		shfs_contents_conceal_unseen(r->contents, &file, h->path, h->path2);
 }
 
 /* Records a file that was moved or linked from outside, as one that was made here. */
@@ -651,7 +653,6 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 		note_come(r, h);
 	} else {
 		content = content_at(r, h, h->path2);
-		conceal_unseen(r, h);
 		record_unclosed(r, h, &content);
 		if (exchanged)
 			other = content_exchanged(r, h);
@@ -696,7 +697,6 @@ static void note_new_link(struct shfs_recorder *r, struct happening *h)
 		return;
 	}
 	content = content_at(r, h, h->path2);
-	conceal_unseen(r, h);
 	emit_pathop(r, h, SHFS_OP_LINK, h->path, h->path2, &content, NULL);
 }
 
