@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What flows between the processes of a command. What a process writes depends on what it
- * has read itself, and on
+ * Flows between the processes of a command. A process's results depend on what it has
+ * read itself, and on
  *
  * - what its parent had read before it was forked: that decides on its arguments;
  * - what went into the pipes that it reads;
@@ -22,7 +22,7 @@
 
 /* --- streams --- */
 
-/* What a program's standard streams were. A pipe is a number, the same at both ends. */
+/* A program's standard streams. A pipe is a number, the same at both ends. */
 struct streams {
 	int64_t in, out[2];
 	char *elsewhere; /* its output is this file outside of the project; or NULL */
@@ -88,7 +88,7 @@ static int parse_streams(struct shfs_graph *g, const struct shfs_buf *text,
 static int load_streams(struct loading *l, int64_t id, struct streams *out)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = id ? shfs_facts_streams(l->g->facts, id, &text) : 0;
+	int r = shfs_facts_string(l->g->facts, id, &text);
 
 	if (r >= 0)
 		shfs_buf_u8(&text, 0); /* the last one may have no end */
@@ -102,10 +102,10 @@ static int load_streams(struct loading *l, int64_t id, struct streams *out)
 static int get_streams(struct loading *l, int64_t id, const struct streams **out)
 {
 	struct streams *s = id ? shfs_id_table_get(&l->streams, id) : NULL;
-	static const struct streams none;
+	static const struct streams unknown;
 	int r;
 
-	*out = s ? s : &none;
+	*out = s ? s : &unknown;
 	if (s || !id)
 		return 0;
 	s = calloc(1, sizeof(*s));
@@ -193,7 +193,7 @@ static int is_inherited(struct loading *l, const struct job_task *task, int64_t 
 	return 0;
 }
 
-/* What is known of a task's streams, all of its programs together. */
+/* A task's streams, those of all its programs together. */
 struct ends {
 	bool to_parent; /* its output goes where only its parent can read it */
 	bool to_others, from_others; /* the other end is not seen */
@@ -263,7 +263,8 @@ static const char *temporary_name(const char *argument)
 	return found;
 }
 
-/* The number of a temporary file that children of this parent (its node) name; above 0. */
+/* The number of a temporary file that children of this parent (its node) name; above 0.
+ */
 static int64_t hash_name(const char *name, uint32_t parent)
 {
 	return (int64_t)(shfs_fnv(SHFS_FNV_BEGIN ^ parent, name, strlen(name)) >> 1 | 1);
@@ -315,14 +316,12 @@ static bool informs_tool(const struct job_task *task)
 	return !task->makes_below && task->programs->f.first_ns < task->parent->made_ns;
 }
 
-/* What is below a build tool may have said something to it, which it passes on. */
+/* A build tool passes on what the processes below it print: adds that flow. */
 static int add_said(struct loading *l, const struct job_task *task)
 {
-	const struct job_task *tool = task->parent;
+	const struct job_task *tool = job_tool_above(task);
 	int r;
 
-	while (tool && !tool->builds)
-		tool = tool->parent;
 	if (!tool)
 		return 0;
 	r = add_flow(l, job_node_of(l->jobs, task), tool->said, INT64_MAX);
@@ -429,13 +428,6 @@ static int sort_flows(struct graph_jobs *jobs)
 	return 0;
 }
 
-static void free_values(struct shfs_id_table *t)
-{
-	for (size_t i = 0; t->bits && i < (size_t)1 << t->bits; i++)
-		free(t->slots[i].value);
-	free(t->slots);
-}
-
 static int add_tools(struct graph_jobs *jobs)
 {
 	size_t n = 0;
@@ -474,9 +466,9 @@ int job_flows_load(struct shfs_graph *g, struct graph_jobs *jobs)
 	for (size_t i = 0; l.streams.bits && i < (size_t)1 << l.streams.bits; i++)
 		if (l.streams.slots[i].value)
 			free(((struct streams *)l.streams.slots[i].value)->elsewhere);
-	free_values(&l.streams);
-	free_values(&l.pipes);
-	free_values(&l.temporary);
+	shfs_id_table_free_values(&l.streams);
+	shfs_id_table_free_values(&l.pipes);
+	shfs_id_table_free_values(&l.temporary);
 	free(l.buses);
 	return r;
 }

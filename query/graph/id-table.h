@@ -5,6 +5,7 @@
 #include "common/util.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 struct shfs_id_table {
 	struct shfs_id_slot {
@@ -58,4 +59,12 @@ _must_check_ static inline int shfs_id_table_add(struct shfs_id_table *t, int64_
 	t->n++;
 	*shfs_id_table_slot(t, id) = (struct shfs_id_slot){ id, value };
 	return 0;
+}
+
+/* Frees the table and its values, which were malloc'ed. */
+static inline void shfs_id_table_free_values(struct shfs_id_table *t)
+{
+	for (size_t i = 0; t->bits && i < (size_t)1 << t->bits; i++)
+		free(t->slots[i].value);
+	free(t->slots);
 }

@@ -34,7 +34,7 @@ struct job_task {
 	uint32_t said;   /* of a build tool: a node for what its jobs said; 0 */
 };
 
-/* What a node had read until then went into another one. */
+/* A flow: the reads of `from` until then went into what `to` makes. */
 struct job_flow {
 	uint32_t from, to;
 	int64_t until_ns;
@@ -93,6 +93,16 @@ static inline struct job_task *job_tool_at(const struct graph_jobs *jobs, uint32
 	uint32_t n = node - jobs->first_said;
 
 	return node >= jobs->first_said && n < jobs->n_tools ? jobs->tools[n] : NULL;
+}
+
+/* The nearest build tool above the task; NULL: there is none. */
+static inline struct job_task *job_tool_above(const struct job_task *task)
+{
+	struct job_task *tool = task->parent;
+
+	while (tool && !tool->builds)
+		tool = tool->parent;
+	return tool;
 }
 
 /* Finds out what flows where. */

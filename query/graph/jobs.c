@@ -209,7 +209,7 @@ static struct job_task *task_of_access(struct loading *l, const struct shfs_acce
 	return l->task;
 }
 
-/* Who made a version first. */
+/* The first maker of a version. */
 struct version_maker {
 	struct job_task *task; /* NULL: the shell itself */
 	int64_t begin_us;      /* of its access */
@@ -483,9 +483,7 @@ static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs
 			find_parents(jobs);
 		r = r ? r : split_command(&l, command_id);
 	}
-	for (size_t i = 0; l.makers.bits && i < (size_t)1 << l.makers.bits; i++)
-		free(l.makers.slots[i].value);
-	free(l.makers.slots);
+	shfs_id_table_free_values(&l.makers);
 	free(l.removed.slots);
 	*out = r > 0 ? jobs : &none;
 	if (jobs && r <= 0)
@@ -576,22 +574,17 @@ static int pass_access_on(const struct shfs_access *a, void *arg)
 	return r ? MIN(r, 0) : t->fn(a, t->arg);
 }
 
-static int pass_task_on(struct telling *t, const struct job_task *task)
+/* Calls fn for the accesses of a task; NULL: of the shell itself. */
+static int each_access(struct shfs_graph *g, const struct graph_jobs *jobs,
+                       const struct job_task *task, shfs_access_fn fn, void *arg)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < task->n_programs && !r; i++)
-		r = shfs_facts_of_process(t->g->facts, task->programs[i].f.process_id,
-		                          pass_access_on, t);
-	return r;
-}
-
-static int pass_own_on(struct telling *t)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < t->jobs->n_own && !r; i++)
-		r = pass_access_on(&t->jobs->own[i], t);
+	for (size_t i = 0; task && i < task->n_programs && !r; i++)
+		r = shfs_facts_of_process(g->facts, task->programs[i].f.process_id, fn,
+		                          arg);
+	for (size_t i = 0; !task && i < jobs->n_own && !r; i++)
+		r = fn(&jobs->own[i], arg);
 	return r;
 }
 
@@ -599,22 +592,16 @@ static int pass_own_on(struct telling *t)
 static int pass_job(struct shfs_graph *g, struct graph_jobs *jobs,
                     const struct job_task *first, shfs_access_fn fn, void *arg)
 {
-	int r = 0;
+	const struct job_task *task = first;
+	int r;
 
-	if (!first) {
-		job_search_add(jobs, NODE_SHELL, INT64_MAX);
-		for (size_t i = 0; i < jobs->n_own && !r; i++)
-			r = fn(&jobs->own[i], arg);
-	}
-	for (const struct job_task *task = first; task && !r; task = task->next) {
+	do {
 		job_search_add(jobs, job_node_of(jobs, task), INT64_MAX);
-		if (task->said)
+		if (task && task->said)
 			job_search_add(jobs, task->said, INT64_MAX);
-		for (size_t i = 0; i < task->n_programs && !r; i++)
-			r = shfs_facts_of_process(g->facts,
-			                          task->programs[i].f.process_id, fn,
-			                          arg);
-	}
+		r = each_access(g, jobs, task, fn, arg);
+		task = task ? task->next : NULL;
+	} while (task && !r);
 	return r;
 }
 
@@ -634,10 +621,8 @@ int shfs_graph_job_accesses(struct shfs_graph *g, struct graph_jobs *jobs, int64
 		const struct job_task *task = job_task_at(jobs, node);
 
 		t.until_ns = jobs->nodes[node].until_ns;
-		if (node == NODE_SHELL && first)
-			r = pass_own_on(&t);
-		else if (task && task->job != first)
-			r = pass_task_on(&t, task);
+		if (node == NODE_SHELL ? !!first : task && task->job != first)
+			r = each_access(g, jobs, task, pass_access_on, &t);
 	}
 	return r;
 }
@@ -645,11 +630,8 @@ int shfs_graph_job_accesses(struct shfs_graph *g, struct graph_jobs *jobs, int64
 bool shfs_graph_is_recipe(const struct graph_jobs *jobs, int64_t job)
 {
 	const struct job_program *p = find_job_program(jobs, job);
-	const struct job_task *task = p ? p->task->parent : NULL;
 
-	while (task && !task->builds)
-		task = task->parent;
-	return task;
+	return p && job_tool_above(p->task);
 }
 
 /* Calls fn for the jobs that were found, and make something. Returns how many, or what fn

@@ -143,9 +143,7 @@ int shfs_graph_each_compiled(struct shfs_graph *g, const char *path, shfs_id_fn 
 
 void shfs_graph_python_free(struct shfs_graph *g)
 {
-	for (size_t i = 0; g->sources.bits && i < (size_t)1 << g->sources.bits; i++)
-		free(g->sources.slots[i].value);
-	free(g->sources.slots);
+	shfs_id_table_free_values(&g->sources);
 	shfs_rows_close(g->file_rows);
 	shfs_rows_close(g->compiled_rows);
 }

@@ -309,27 +309,26 @@ static int column_text(sqlite3_stmt *stmt, struct shfs_buf *out)
 	return out->failed ? -ENOMEM : 1;
 }
 
-int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
+int shfs_facts_string(struct shfs_facts *f, int64_t string_id, struct shfs_buf *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
 	                     "SELECT text FROM string_text_of WHERE string_id = ?",
-	                     shfs_arg_int(program_id));
+	                     shfs_arg_int(string_id));
+
+	return r > 0 ? column_text(stmt, out) : r;
+}
+
+int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = shfs_facts_string(f, program_id, &text);
 
 	if (r <= 0)
 		return r;
-	*out = strdup((const char *)sqlite3_column_text(stmt, 0) ?: "");
+	shfs_buf_u8(&text, 0);
+	*out = text.failed ? NULL : TAKE_PTR(text.data);
 	return *out ? 1 : -ENOMEM;
-}
-
-int shfs_facts_streams(struct shfs_facts *f, int64_t streams_id, struct shfs_buf *out)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT text FROM string_text_of WHERE string_id = ?",
-	                     shfs_arg_int(streams_id));
-
-	return r > 0 ? column_text(stmt, out) : r;
 }
 
 int shfs_facts_argv(struct shfs_facts *f, int64_t process_id, struct shfs_buf *out)

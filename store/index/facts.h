@@ -153,9 +153,9 @@ _must_check_ int shfs_facts_owner(struct shfs_facts *facts, int64_t access_id,
 _must_check_ int shfs_facts_program(struct shfs_facts *facts, int64_t process_id,
                                     int64_t *program_id);
 _must_check_ int shfs_facts_exe(struct shfs_facts *facts, int64_t program_id, char **out);
-/* Appends the text of streams_id (struct shfs_rec_process). */
-_must_check_ int shfs_facts_streams(struct shfs_facts *facts, int64_t streams_id,
-                                    struct shfs_buf *out);
+/* Appends a text by its number, as a streams_id. */
+_must_check_ int shfs_facts_string(struct shfs_facts *facts, int64_t string_id,
+                                   struct shfs_buf *out);
 /* Appends its arguments, a NUL between two. */
 _must_check_ int shfs_facts_argv(struct shfs_facts *facts, int64_t process_id,
                                  struct shfs_buf *out);
