@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fnv.h - FNV-1a, a hash of short texts (Fowler, Noll and Vo; 64 bits). Not for what a user
- * may choose to collide. */
+/* fnv.h - FNV-1a, a hash of short texts (Fowler, Noll and Vo; 64 bits). Not for what a
+ * user may choose to collide. */
 #pragma once
 
 #include <stddef.h>
