@@ -267,10 +267,10 @@ void capture_hide(struct shfs_content *content);
  * snapshot before, or NULL. */
 void capture_note_holder(struct shfs_snapshot *snapshot, struct shfs_snapshot *before);
 
-/* Must the content of size bytes not become (or, if there, stay) this object, as it is
- * secret? */
+/* Must the content of size bytes, which was put, not become this object, as it is secret?
+ * Then one that is there is removed. was_there: there was one when it was put. */
 bool capture_must_drop(struct shfs_snapshot *snapshot, const struct shfs_object_id *id,
-                       uint64_t size, bool there);
+                       uint64_t size, bool was_there);
 
 /* Notes that the content of size bytes has become this object, and has that removed if it
  * is secret. */

@@ -47,6 +47,7 @@ struct capture_secret {
 struct capture_holders {
 	uint8_t hash[16];
 	unsigned n;
+	bool is_object;   /* the content of one of them was committed */
 	int64_t since_ns; /* CLOCK_MONOTONIC */
 	UT_hash_handle hh;
 };
@@ -231,14 +232,24 @@ bool capture_is_secret(const struct shfs_snapshot *s)
 	                     is_unshared_secret(s->capture, s->content.object.hash));
 }
 
+/* Is there an object of a content that was put? Another file may have brought it since:
+ * was_there tells what the put found. */
+static bool may_be_object(const struct shfs_capture *c, const uint8_t hash[16],
+                          bool was_there)
+{
+	const struct capture_holders *holders = find_holders(c, hash);
+
+	return was_there || !holders || holders->is_object;
+}
+
 bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
-                       uint64_t size, bool there)
+                       uint64_t size, bool was_there)
 {
 	bool listed;
 
 	note_if_secret(s, id, size);
 	listed = is_unshared_secret(s->capture, id->hash);
-	if (listed && there)
+	if (listed && may_be_object(s->capture, id->hash, was_there))
 		purge_later(s->capture, id);
 	return s->secret || listed;
 }
@@ -246,6 +257,10 @@ bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
 void capture_note_object(struct shfs_snapshot *s, const struct shfs_object_id *id,
                          uint64_t size)
 {
+	struct capture_holders *holders = find_holders(s->capture, id->hash);
+
+	if (holders)
+		holders->is_object = true;
 	note_if_secret(s, id, size);
 	if (is_unshared_secret(s->capture, id->hash))
 		purge_later(s->capture, id);

@@ -4,8 +4,10 @@
 
 #include <stdatomic.h>
 
-#define LEN  5000
-#define SEED 1
+#define LEN    5000
+#define SEED   1
+#define ROUNDS 300
+#define FILES  3
 
 static void on_sync(void *arg, int error)
 {
@@ -44,13 +46,18 @@ static struct shfs_snapshot *take_secret(struct kit *k, size_t len)
 	return s;
 }
 
-static bool is_stored(struct kit *k, size_t len)
+static bool is_noise_stored(struct kit *k, size_t len, unsigned seed)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	struct shfs_object_id id;
 
-	kit_noise(&b, len, SEED);
+	kit_noise(&b, len, seed);
 	return shfs_object_find(k->store, b.data, b.len, &id) == 1;
+}
+
+static bool is_stored(struct kit *k, size_t len)
+{
+	return is_noise_stored(k, len, SEED);
 }
 
 static uint32_t flags_of(struct kit *k, const char *path)
@@ -162,6 +169,75 @@ static void too_short_to_be_one(void **state)
 	kit_end(&k);
 }
 
+static struct shfs_snapshot *take_file(struct kit *k, const char *name, unsigned seed,
+                                       bool secret)
+{
+	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
+	_cleanup_close_ int fd = kit_file(k, name, LEN, seed);
+
+	if (secret)
+		shfs_snapshot_take_secret(s, fd, MANY);
+	else
+		shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	assert_true(kit_emit_preimage(k, name, s));
+	return s;
+}
+
+static void on_nothing(void *arg, int error)
+{
+	assert_ok(error);
+}
+
+/* Files with ordinary names come and go, and one with a secret name comes, in any order;
+ * all have the content of this round. The writer commits now and then. */
+static void come_and_go(struct kit *k, unsigned round)
+{
+	struct shfs_snapshot *files[FILES + 1] = { NULL };
+	bool gone[FILES + 1] = { [FILES] = true }; /* the secret stays */
+	unsigned seed = round, left = 2 * FILES + 1;
+
+	while (left) {
+		int i = rand_r(&seed) % (FILES + 1);
+		char name[16];
+
+		snprintf(name, sizeof(name), i == FILES ? ".env" : "%d", i);
+		if (rand_r(&seed) % 4 == 0)
+			assert_ok(shfs_capture_sync(k->capture, on_nothing, NULL));
+		if (rand_r(&seed) % 2)
+			usleep(rand_r(&seed) % 2000);
+		if (files[i] && gone[i])
+			continue;
+		if (!files[i]) {
+			files[i] = take_file(k, name, round, i == FILES);
+		} else {
+			shfs_snapshot_gone(files[i]);
+			gone[i] = true;
+		}
+		left--;
+	}
+	for (int i = 0; i <= FILES; i++)
+		shfs_snapshot_unref(files[i]);
+}
+
+static void temporary_files_in_any_order(void **state)
+{
+	struct kit k = { 0 };
+	unsigned n_left = 0;
+
+	kit_begin(&k, kit_store(), 0, 2);
+	for (unsigned round = 1; round <= ROUNDS; round++)
+		come_and_go(&k, round);
+	sync_all(&k);
+	kit_close(&k);
+	for (unsigned round = 1; round <= ROUNDS; round++)
+		if (is_noise_stored(&k, LEN, round)) {
+			print_error("round %u\n", round);
+			n_left++;
+		}
+	assert_int_equal(n_left, 0);
+	kit_end(&k);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -171,6 +247,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(temporary_file_is_gone),
 		cmocka_unit_test(temporary_file_was_gone),
 		cmocka_unit_test(too_short_to_be_one),
+		cmocka_unit_test(temporary_files_in_any_order),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
