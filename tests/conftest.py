@@ -63,10 +63,17 @@ class Counts:
     def __init__(self):
         self.outcome = {}
         self.reasons = {}
+        self.errors = {}
+
+    def note_failure(self, report):
+        self.outcome[report.nodeid] = "failed"
+        crash = getattr(report.longrepr, "reprcrash", None)
+        lines = (crash.message if crash else str(report.longrepr)).split("\n")
+        self.errors[report.nodeid] = lines[0][:200]
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
-            self.outcome[report.nodeid] = "failed"
+            self.note_failure(report)
         elif report.skipped:
             self.outcome.setdefault(report.nodeid, "skipped")
             self.reasons[report.nodeid] = str(report.longrepr[2]).removeprefix("Skipped: ")
@@ -75,7 +82,7 @@ class Counts:
 
     def pytest_collectreport(self, report):
         if report.failed:
-            self.outcome[report.nodeid] = "failed"
+            self.note_failure(report)
 
     def print(self):
         print()
@@ -84,7 +91,7 @@ class Counts:
             more = f" and {len(names) - 1} more" if names[1:] else ""
             print(f"skipped: {names[0]}{more}: {reason}")
         for name in sorted(n for n, outcome in self.outcome.items() if outcome == "failed"):
-            print(f"failed: {name}")
+            print(f"failed: {name}: {self.errors[name]}")
         counts = [
             f"{sum(o == kind for o in self.outcome.values())} {kind}"
             for kind in ("passed", "failed", "skipped")

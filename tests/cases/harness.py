@@ -27,6 +27,8 @@ import pytest
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
 BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints fanotify").split()
+# slower than the programs that it watches
+TSAN = b"__tsan_init" in open(f"{PREFIX}/libexec/shfs/shfs-fuse", "rb").read()
 ALL = "SHFS_TEST_ALL" in os.environ  # ./dev test --all: each user, backend and transport with all else
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
