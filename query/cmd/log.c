@@ -69,7 +69,7 @@ static int put_gone(struct log *l, const struct shfs_version *v)
 	                                     : shfs_gone_next(&l->gone, one))
 		if (!opts.json)
 			r = shfs_version_show_gone(&l->view, one, &l->out);
-		else if (!one->back)
+		else if (!one->back && !one->n_same)
 			r = json_one_gone(l, one);
 	return r;
 }

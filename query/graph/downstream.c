@@ -188,10 +188,11 @@ static int add_version_reader(struct version_node *node, struct maker_node *m)
 	return shfs_graph_add_input(m, node);
 }
 
-/* Adds a version that m made from from. m NULL: the same content under a new name, and
- * its maker is not in the graph. 1: it was added. */
-static int add_derived_version(struct downstream *d, struct shfs_version *version,
-                               struct maker_node *m, struct version_node *from)
+/* Adds a making of a version that m made from from. m NULL: the same content under a new
+ * name, and its maker is not in the graph. 1: it was added. */
+static int add_derived_version(struct downstream *d, int64_t id,
+                               struct shfs_version *version, struct maker_node *m,
+                               struct version_node *from)
 {
 	struct version_node *node;
 
@@ -202,7 +203,7 @@ static int add_derived_version(struct downstream *d, struct shfs_version *versio
 			m->m.n_left_out++;
 		return 0;
 	}
-	node = shfs_graph_add(d->graph, version);
+	node = shfs_graph_add(d->graph, id, version);
 	if (!node)
 		return -ENOMEM;
 	node->v.via = &from->v;
@@ -267,12 +268,13 @@ static int add_made(const struct shfs_access *a, void *arg)
 	int64_t end_ns = shfs_access_end_ns(a);
 	int r = 0;
 
-	if (a->op == SHFS_OP_UNLINK) {
+	if (a->op == SHFS_OP_UNLINK || a->op == SHFS_OP_RENAME) {
 		r = grow_doubling_list((void **)&m->gone, m->n_gone, sizeof(*m->gone));
 		if (!r)
 			m->gone[m->n_gone++] = (struct gone){ a->file_id, end_ns };
-	} else if (a->made_n &&
-	           shfs_graph_job_of(m->jobs, a->access_id >> 32) == m->key.job) {
+	}
+	if (!r && a->made_n &&
+	    shfs_graph_job_of(m->jobs, a->access_id >> 32) == m->key.job) {
 		r = grow_doubling_list((void **)&m->results, m->n_results,
 		                       sizeof(*m->results));
 		if (!r)
@@ -306,11 +308,11 @@ static bool is_gone(const struct maker_node *m, int64_t file_id, int64_t end_ns)
 	return g && g->end_ns >= end_ns;
 }
 
-/* Adds a result; a version that m only wrote again belongs to another maker. */
-static int add_maker_result(struct downstream *d, struct maker_node *m,
-                            struct version_node *from, int64_t version_id)
+/* Adds a making, if it is m's: m may have changed bytes to what they were. */
+static int add_making_result(struct downstream *d, struct maker_node *m,
+                             struct version_node *from, int64_t id)
 {
-	struct version_node *node = shfs_graph_find(d->graph, version_id);
+	struct version_node *node = shfs_graph_find(d->graph, id);
 	_cleanup_version_ struct shfs_version version = { 0 };
 	int r;
 
@@ -323,10 +325,19 @@ static int add_maker_result(struct downstream *d, struct maker_node *m,
 			shfs_graph_attach(node, m);
 		return 0;
 	}
-	r = shfs_graph_version(d->graph, version_id, &version);
+	r = shfs_graph_version(d->graph, id, &version);
 	if (r <= 0 || !shfs_graph_is_own(m, &version))
 		return MIN(r, 0);
-	return MIN(add_derived_version(d, &version, m, from), 0);
+	return MIN(add_derived_version(d, id, &version, m, from), 0);
+}
+
+static int add_maker_result(struct downstream *d, struct maker_node *m,
+                            struct version_node *from, const struct made *made)
+{
+	int64_t id;
+	int r = shfs_graph_making(d->graph, made->version_id, made->end_ns, &id);
+
+	return r ? r : add_making_result(d, m, from, id);
 }
 
 static int restored_from(struct downstream *d, int64_t version_id, int64_t *from)
@@ -345,10 +356,12 @@ static int add_maker_results(struct downstream *d, struct maker_node *m,
 
 	while (!r && m->reached[by] < m->n_results &&
 	       m->results[m->reached[by]].end_ns >= m->since_ns[by]) {
-		int64_t id = m->results[m->reached[by]++].version_id, other;
+		const struct made *made = &m->results[m->reached[by]++];
+		int64_t other;
 
-		r = by == BY_VERSION_CONTROL ? restored_from(d, id, &other) : 0;
-		r = r ? MIN(r, 0) : add_maker_result(d, m, from, id);
+		r = by == BY_VERSION_CONTROL ? restored_from(d, made->version_id, &other)
+		                             : 0;
+		r = r ? MIN(r, 0) : add_maker_result(d, m, from, made);
 	}
 	return r;
 }
@@ -386,7 +399,7 @@ static int add_carried(struct downstream *d, struct version_node *node,
 	node->v.passing = true;
 	if (shfs_graph_find(d->graph, version->version_id))
 		return 0;
-	r = add_derived_version(d, version,
+	r = add_derived_version(d, version->version_id, version,
 	                        maker ? container_of(maker, struct maker_node, m) : NULL,
 	                        node);
 	return MIN(r, 0);
@@ -413,7 +426,18 @@ static int add_derived(struct downstream *d, struct version_node *node,
 		node->v.passing |= !strcmp(version.source, "renamed");
 	else
 		r = add_version_reader(node, m);
-	return r < 0 ? r : add_maker_result(d, m, node, version_id);
+	return r < 0 ? r : add_making_result(d, m, node, version_id);
+}
+
+/* Was it this making of the version that was there at_ns? All are, of a target. */
+static int was_there(struct downstream *d, const struct version_node *node, int64_t at_ns)
+{
+	int64_t id;
+	int r = node->v.via ? shfs_graph_making(d->graph, node->v.version.version_id,
+	                                        at_ns, &id)
+	                    : 0;
+
+	return r ? r : !node->v.via || id == node->id;
 }
 
 /* Adds the next version, if it was made by an append or by changing parts. */
@@ -421,10 +445,12 @@ static int add_next(struct downstream *d, struct version_node *node)
 {
 	_cleanup_version_ struct shfs_version next = { 0 };
 	int64_t id;
-	int r = shfs_graph_version(d->graph, node->version_id + 1, &next);
+	int r = shfs_graph_version(d->graph, node->v.version.version_id + 1, &next);
 
 	if (r > 0)
 		r = shfs_graph_past(d->graph, &next, &id);
+	if (r > 0)
+		r = was_there(d, node, next.time_ns);
 	if (r <= 0)
 		return r;
 	r = shfs_graph_restored_from(d->graph, &next, &id);
@@ -434,6 +460,7 @@ static int add_next(struct downstream *d, struct version_node *node)
 /* A search for other versions, and its result. */
 struct others {
 	struct downstream *d;
+	const struct version_node *node;
 	const struct shfs_version *of;
 	struct other {
 		int64_t version_id, time_ns;
@@ -460,6 +487,9 @@ static int take_moved(int64_t version_id, void *arg)
 	struct shfs_version_fact w, next;
 	int r = shfs_facts_version(facts, version_id, &w);
 
+	if (r <= 0)
+		return r;
+	r = was_there(o->d, o->node, w.time_ns);
 	if (r <= 0)
 		return r;
 	r = w.carried ? shfs_facts_version(facts, version_id + 1, &next) : 0;
@@ -492,8 +522,9 @@ static int compare_other(const void *left, const void *right)
 /* Adds versions to which it was renamed or linked. */
 static int add_moved_versions(struct downstream *d, struct version_node *node)
 {
-	struct others o = { .d = d, .of = &node->v.version };
-	int r = shfs_facts_moved(d->graph->facts, node->version_id, take_moved, &o);
+	struct others o = { .d = d, .node = node, .of = &node->v.version };
+	int r = shfs_facts_moved(d->graph->facts, node->v.version.version_id, take_moved,
+	                         &o);
 
 	for (size_t i = 0; i < o.n && !r; i++)
 		r = add_derived(d, node, o.list[i].version_id);
@@ -507,10 +538,10 @@ static int add_moved_versions(struct downstream *d, struct version_node *node)
  * and many are equal. */
 static int add_again(struct downstream *d, struct version_node *node)
 {
-	struct others o = { .d = d, .of = &node->v.version };
+	struct others o = { .d = d, .node = node, .of = &node->v.version };
 	int r = o.of->size && o.of->flags & SHFS_CONTENT_NAMED
-	                ? shfs_facts_same(d->graph->facts, node->version_id, take_again,
-	                                  &o)
+	                ? shfs_facts_same(d->graph->facts, node->v.version.version_id,
+	                                  take_again, &o)
 	                : 0;
 
 	if (o.n)
@@ -520,7 +551,7 @@ static int add_again(struct downstream *d, struct version_node *node)
 
 		r = restored_from(d, o.list[i].version_id, &from);
 		if (r >= 0)
-			r = from == node->version_id
+			r = from == node->v.version.version_id
 			            ? add_derived(d, node, o.list[i].version_id)
 			            : 0;
 	}
@@ -537,6 +568,14 @@ static bool is_distinct_read(const struct file_reads *f, size_t i)
 	       a->key.is_process != b->key.is_process;
 }
 
+static int add_reader_then(struct downstream *d, struct version_node *node,
+                           const struct read *read)
+{
+	int r = was_there(d, node, read->begin_ns);
+
+	return r > 0 ? add_version_read(d, node, read) : r;
+}
+
 static int expand_version(struct downstream *d, struct version_node *node)
 {
 	const struct shfs_version *v = &node->v.version;
@@ -551,7 +590,7 @@ static int expand_version(struct downstream *d, struct version_node *node)
 	}
 	for (; !r && i < f->n && f->list[i].n == v->n; i++)
 		if (!shfs_graph_is_full(d->graph))
-			r = add_version_read(d, node, &f->list[i]);
+			r = add_reader_then(d, node, &f->list[i]);
 		else
 			node->v.n_more += is_distinct_read(f, i);
 	if (shfs_graph_is_full(d->graph))
@@ -600,7 +639,8 @@ static int add_target(struct downstream *d, const struct shfs_version *target)
 
 	copy.path = strdup(target->path);
 	d->graph->limits.all |= shfs_path_is_version_control(target->path);
-	return copy.path && shfs_graph_add(d->graph, &copy) ? 0 : -ENOMEM;
+	return copy.path && shfs_graph_add(d->graph, copy.version_id, &copy) ? 0
+	                                                                     : -ENOMEM;
 }
 
 int shfs_downstream_new(struct shfs_index *index, const struct shfs_version *targets,

@@ -104,10 +104,10 @@ static int version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
 	return 1;
 }
 
-int shfs_graph_version(struct shfs_graph *g, int64_t version_id, struct shfs_version *out)
+int shfs_graph_version(struct shfs_graph *g, int64_t id, struct shfs_version *out)
 {
 	struct shfs_version_fact fact;
-	int r = shfs_facts_version(g->facts, version_id, &fact);
+	int r = shfs_graph_load_making(g, id, &fact);
 
 	return r > 0 ? version_of(g, &fact, out) : r;
 }

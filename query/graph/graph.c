@@ -83,6 +83,7 @@ void shfs_graph_free(struct shfs_graph *g)
 	shfs_graph_jobs_free(g);
 	commands_free(g);
 	shfs_graph_python_free(g);
+	shfs_graph_makings_free(g);
 	shfs_facts_free(g->facts);
 	free(g);
 }
@@ -177,9 +178,9 @@ bool shfs_graph_is_unfinished(const struct maker_node *m, const struct shfs_vers
 
 /* --- versions --- */
 
-struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t version_id)
+struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t id)
 {
-	return shfs_id_table_get(&g->versions, version_id);
+	return shfs_id_table_get(&g->versions, id);
 }
 
 static struct version_node *new_node(struct shfs_graph *g)
@@ -198,13 +199,14 @@ static struct version_node *new_node(struct shfs_graph *g)
 	return &b->nodes[b->n++];
 }
 
-struct version_node *shfs_graph_add(struct shfs_graph *g, struct shfs_version *version)
+struct version_node *shfs_graph_add(struct shfs_graph *g, int64_t id,
+                                    struct shfs_version *version)
 {
 	struct version_node *node = new_node(g);
 
-	if (!node || shfs_id_table_add(&g->versions, version->version_id, node))
+	if (!node || shfs_id_table_add(&g->versions, id, node))
 		return NULL;
-	node->version_id = version->version_id;
+	node->id = id;
 	node->made_ns = INT64_MIN;
 	node->v.version = *version;
 	version->path = NULL;

@@ -12,7 +12,7 @@
 
 struct version_node {
 	struct shfs_graph_version v;
-	int64_t version_id;
+	int64_t id;                  /* of its making (makings.c) */
 	struct maker_node *input_of; /* the last maker that got it as an input */
 	int64_t made_ns; /* when its maker had finished it; INT64_MIN: not looked up
 	                  * yet */
@@ -100,8 +100,9 @@ struct shfs_graph {
 	struct shfs_facts *facts;
 	struct shfs_graph_limits limits;
 	size_t n_versions, n_makers;
-	struct shfs_id_table versions;
-	struct version_block *blocks; /* the block that is being filled comes first */
+	struct shfs_id_table versions; /* by the ids of their makings */
+	struct shfs_id_table makings;  /* makings.c's, by file */
+	struct version_block *blocks;  /* the block that is being filled comes first */
 	struct maker_node *makers;
 	struct shfs_id_table jobs, commands; /* by command */
 	struct program *programs;
@@ -109,7 +110,7 @@ struct shfs_graph {
 	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
-	struct shfs_rows *command_rows, *file_rows, *compiled_rows;
+	struct shfs_rows *command_rows, *file_rows, *compiled_rows, *move_rows;
 	struct shfs_id_table sources; /* python.c's */
 	struct graph_reads reads;     /* of the maker that is being looked up */
 };
@@ -123,7 +124,8 @@ _must_check_ int shfs_graph_new(struct shfs_index *index,
 
 /* --- questions to the index; 1; 0: there is none; or a negative errno --- */
 
-_must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t version_id,
+/* id: of a version, or of a making of one: that is its maker then. */
+_must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t id,
                                     struct shfs_version *out);
 /* A version may have been found, and then written again with the same content before its
  * first read: its maker is that writer. shfs_graph_version calls this. */
@@ -156,6 +158,16 @@ _must_check_ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key,
 _must_check_ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key,
                                   enum by most, struct graph_reads *out);
 void shfs_graph_sort_reads(struct graph_read *list, size_t n);
+
+/* --- the makings of a version (makings.c) --- */
+
+/* Gets the id of the last making until at_ns; 0, or a negative errno. */
+_must_check_ int shfs_graph_making(struct shfs_graph *g, int64_t version_id,
+                                   int64_t at_ns, int64_t *id);
+/* Gets the version with the maker and the time of this making. */
+_must_check_ int shfs_graph_load_making(struct shfs_graph *g, int64_t id,
+                                        struct shfs_version_fact *out);
+void shfs_graph_makings_free(struct shfs_graph *g);
 
 /* --- the jobs of a command --- */
 
@@ -210,9 +222,10 @@ _must_check_ int shfs_graph_maker(struct shfs_graph *g, struct maker_key key,
 _must_check_ int shfs_graph_maker_of(struct shfs_graph *g, const struct shfs_version *v,
                                      struct maker_key *key);
 
-struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t version_id);
-/* Takes ownership of version's contents. NULL: no memory. */
-struct version_node *shfs_graph_add(struct shfs_graph *g, struct shfs_version *version);
+struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t id);
+/* Takes ownership of version's contents. id: of its making. NULL: no memory. */
+struct version_node *shfs_graph_add(struct shfs_graph *g, int64_t id,
+                                    struct shfs_version *version);
 void shfs_graph_attach(struct version_node *node, struct maker_node *m);
 _must_check_ int shfs_graph_add_input(struct maker_node *m, struct version_node *node);
 

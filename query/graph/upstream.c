@@ -81,10 +81,10 @@ int shfs_upstream_attribute(struct shfs_graph *graph, struct shfs_version *versi
 	return 0;
 }
 
-static int load_attributed_version(struct upstream *up, int64_t version_id,
+static int load_attributed_version(struct upstream *up, int64_t id,
                                    struct shfs_version *out)
 {
-	int r = shfs_graph_version(up->graph, version_id, out);
+	int r = shfs_graph_version(up->graph, id, out);
 
 	return r > 0 ? shfs_upstream_attribute(up->graph, out) ?: 1 : r;
 }
@@ -115,6 +115,16 @@ static struct maker_node *dequeue(struct upstream *up)
 }
 
 /* --- versions --- */
+
+/* Gets the id of the making that was there at_ns. A whole maker is asked for all that it
+ * made, whoever wrote the same again. */
+static int making_at(struct upstream *up, int64_t version_id, int64_t at_ns, int64_t *id)
+{
+	*id = version_id;
+	return up->graph->limits.whole
+	               ? 0
+	               : shfs_graph_making(up->graph, version_id, at_ns, id);
+}
 
 static int load_made_ns(struct upstream *up, struct version_node *node)
 {
@@ -174,10 +184,11 @@ static int attach_maker(struct upstream *up, struct version_node *node)
 }
 
 /* Takes ownership of version's contents. */
-static int add_upstream_version(struct upstream *up, struct shfs_version *version,
-                                size_t depth, struct version_node **out)
+static int add_upstream_version(struct upstream *up, int64_t id,
+                                struct shfs_version *version, size_t depth,
+                                struct version_node **out)
 {
-	struct version_node *node = shfs_graph_add(up->graph, version);
+	struct version_node *node = shfs_graph_add(up->graph, id, version);
 	int r = node ? attach_maker(up, node) : -ENOMEM;
 
 	if (!r)
@@ -199,22 +210,21 @@ static void note_found(struct upstream *up, const struct version_node *node)
 static int add_past_version(struct upstream *up, struct maker_node *m,
                             struct shfs_graph_version *into,
                             const struct shfs_version *v);
-
-/* Adds an input of into, which m made; if m made the input itself, the versions that it
- * was made from. at_ns: when m read it, or INT64_MIN. */
 static int add_maker_input(struct upstream *up, struct maker_node *m,
                            struct shfs_graph_version *into, int64_t version_id,
-                           int64_t at_ns)
+                           int64_t at_ns);
+
+/* Adds a making as an input of into, which m made; if m made the input itself, the
+ * versions that it was made from. at_ns: when m read it, or INT64_MIN. */
+static int add_making_input(struct upstream *up, struct maker_node *m,
+                            struct shfs_graph_version *into, int64_t id, int64_t at_ns)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
-	struct version_node *node;
+	struct version_node *node = shfs_graph_find(up->graph, id);
 	size_t depth = m->m.depth + 1;
-	int r = shfs_graph_compiled_from(up->graph, version_id >> 32, NULL, at_ns,
-	                                 &version_id);
+	int64_t source_id;
+	int r;
 
-	if (r < 0)
-		return r;
-	node = shfs_graph_find(up->graph, version_id);
 	if (node) {
 		if (shfs_graph_is_own(m, &node->v.version))
 			return 0;
@@ -223,29 +233,41 @@ static int add_maker_input(struct upstream *up, struct maker_node *m,
 		m->m.n_more++;
 		return 0;
 	} else {
-		r = load_attributed_version(up, version_id, &version);
+		r = load_attributed_version(up, id, &version);
 		if (r <= 0)
 			return r;
 		if (shfs_graph_is_own(m, &version))
 			return add_past_version(up, m, into, &version);
 		r = shfs_graph_compiled_from(up->graph, version.file_id, version.path,
-		                             at_ns, &version_id);
+		                             at_ns, &source_id);
 		if (r)
-			return r < 0 ? r
-			             : add_maker_input(up, m, into, version_id,
-			                               INT64_MIN);
+			return r < 0 ? r : add_maker_input(up, m, into, source_id, at_ns);
 		if (!up->graph->limits.all &&
 		    shfs_path_is_version_control(version.path)) {
 			m->m.n_left_out++;
 			return 0;
 		}
-		r = add_upstream_version(up, &version, depth, &node);
+		r = add_upstream_version(up, id, &version, depth, &node);
 		if (!r) {
 			node->v.via = into;
 			note_found(up, node);
 		}
 	}
 	return r ? r : shfs_graph_add_input(m, node);
+}
+
+/* As above, of a version that m read at_ns. */
+static int add_maker_input(struct upstream *up, struct maker_node *m,
+                           struct shfs_graph_version *into, int64_t version_id,
+                           int64_t at_ns)
+{
+	int64_t id;
+	int r = shfs_graph_compiled_from(up->graph, version_id >> 32, NULL, at_ns,
+	                                 &version_id);
+
+	if (r >= 0)
+		r = making_at(up, version_id, at_ns, &id);
+	return r ? r : add_making_input(up, m, into, id, at_ns);
 }
 
 static int keep_later(struct maker_node *m, const struct graph_read *read)
@@ -328,6 +350,9 @@ static int add_past_version(struct upstream *up, struct maker_node *m,
 	while ((r = past_of(up, v, &id)) > 0) {
 		_cleanup_version_ struct shfs_version past = { 0 };
 
+		r = making_at(up, id, v->time_ns, &id);
+		if (r)
+			return r;
 		if (shfs_id_table_get(&up->walked, id) == m)
 			return 0;
 		r = note_walked(up, id, m);
@@ -337,7 +362,7 @@ static int add_past_version(struct upstream *up, struct maker_node *m,
 		if (r <= 0 || shfs_graph_is_unfinished(m, &past))
 			return MIN(r, 0);
 		if (!shfs_graph_is_own(m, &past))
-			return add_maker_input(up, m, into, id, INT64_MIN);
+			return add_making_input(up, m, into, id, INT64_MIN);
 		shfs_version_clear(&own);
 		own = past;
 		past.path = NULL;
@@ -354,7 +379,9 @@ static int add_restored(struct upstream *up, struct maker_node *m,
 	int r = shfs_graph_restored_from(up->graph, &into->v.version, &id);
 
 	if (r > 0)
-		r = add_maker_input(up, m, &into->v, id, INT64_MIN) ?: 1;
+		r = making_at(up, id, into->v.version.time_ns, &id) ?: 1;
+	if (r > 0)
+		r = add_making_input(up, m, &into->v, id, INT64_MIN) ?: 1;
 	return r;
 }
 
@@ -415,19 +442,36 @@ static int expand_maker(struct upstream *up, struct maker_node *m)
 	return r;
 }
 
+/* Gives the target the maker of the bytes that lie there now. */
+static int attribute_target(struct upstream *up, struct shfs_version *target, int64_t *id)
+{
+	struct shfs_version last;
+	int r = making_at(up, target->version_id, INT64_MAX, id);
+
+	if (r || *id == target->version_id)
+		return r ?: shfs_graph_attribute(up->graph, target)
+		            ?: shfs_upstream_attribute(up->graph, target);
+	r = shfs_graph_version(up->graph, *id, &last);
+	if (r <= 0)
+		return r ? r : -EIO;
+	shfs_version_clear(target);
+	*target = last;
+	return 0;
+}
+
 static int find_all(struct shfs_graph *graph, struct shfs_version *target,
                     struct version_node **node)
 {
-	struct upstream up = { .graph = graph };
+	struct upstream up = { .graph = graph, .queue_end = &up.queue };
 	struct maker_node *m;
-	int r = shfs_graph_attribute(graph, target)
-	                ?: shfs_upstream_attribute(graph, target);
+	int64_t id;
+	int r = attribute_target(&up, target, &id);
 
-	up.queue_end = &up.queue;
-	*node = shfs_graph_find(graph, target->version_id);
-	if (!r)
+	if (!r) {
+		*node = shfs_graph_find(graph, id);
 		r = *node ? require(&up, *node, 0)
-		          : add_upstream_version(&up, target, 0, node);
+		          : add_upstream_version(&up, id, target, 0, node);
+	}
 	/* This ends: until_ns only rises and depth only falls, over finitely many
 	 * versions. */
 	while (!r && !up.found && (m = dequeue(&up)))

@@ -5,6 +5,7 @@
 #include "query/base/time.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define INDENT      "    "
@@ -70,7 +71,7 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 	x ".command_id IS " y ".command_id AND (" x ".command_id IS NOT NULL OR " x      \
 	  ".process_id IS " y ".process_id)"
 #define GONE                                                                             \
-	"SELECT seen_n AS n, op, path2, end_ns, command_id, process_id, seq_key"         \
+	"SELECT seen_n AS n, op, path2, end_ns, command_id, process_id, seq_key, 0"      \
 	" FROM v_access a WHERE file_id = ?1 AND is_open = 0 AND seen_n IS NOT NULL"     \
 	" AND op IN ('unlink', 'rename')"                                                \
 	" AND NOT (EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1"               \
@@ -81,13 +82,42 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 			  "b.seq_key > a.seq_key"                                        \
 			  "  AND " SAME_DOER("b", "a") ")))"
 #define AGAIN                                                                            \
-	"SELECT made_n, 'again', NULL, end_ns, command_id, process_id, seq_key"          \
-	" FROM v_access a WHERE %s = ?1 AND made_n IS NOT NULL AND access_id IS NOT"     \
-	" (SELECT access_id FROM v_version v WHERE v.file_id = ?1 AND v.n = a.made_n)"
+	"SELECT made_n, 'again', NULL, end_ns, command_id, process_id, seq_key,"         \
+	" EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1 AND v.n = a.made_n"     \
+	"  AND " SAME_DOER("v", "a") ")"                                                 \
+				     " FROM v_access a WHERE %s = ?1 AND made_n IS NOT " \
+				     "NULL AND access_id IS NOT"                         \
+				     " (SELECT access_id FROM v_version v WHERE "        \
+				     "v.file_id = ?1 AND v.n = a.made_n)"
+
+static bool is_same_doer(const struct shfs_gone *a, const struct shfs_gone *b)
+{
+	return a->command_id == b->command_id &&
+	       (a->command_id || a->process_id == b->process_id);
+}
+
+/* The same bytes were written while they were there. own: by the maker of the version. */
+static int add_same(struct shfs_gone_list *gone, struct shfs_gone *last,
+                    struct shfs_gone one, bool own)
+{
+	if (last ? is_same_doer(last, &one) : own)
+		return 0;
+	one.back = false;
+	one.n_same = 1;
+	if (last && last->n_same) {
+		one.n_same += last->n_same;
+		*last = one;
+		return 0;
+	}
+	if (!MAKE_ROOM(gone->list, gone->n, gone->cap))
+		return -ENOMEM;
+	gone->list[gone->n++] = one;
+	return 0;
+}
 
 static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
 {
-	const struct shfs_gone *last = gone->n ? &gone->list[gone->n - 1] : NULL;
+	struct shfs_gone *last = gone->n ? &gone->list[gone->n - 1] : NULL;
 	bool renamed = !strcmp(shfs_rows_text(rows, 1), "rename");
 	struct shfs_gone one = {
 		.back = !strcmp(shfs_rows_text(rows, 1), "again"),
@@ -97,9 +127,10 @@ static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
 		.process_id = shfs_rows_int(rows, 5),
 	};
 
-	/* writing the same bytes again is no return if the file was not gone */
-	if (one.back && (!last || last->n != one.n || last->back))
-		return 0;
+	if (last && last->n != one.n)
+		last = NULL;
+	if (one.back && (!last || last->back || last->n_same))
+		return add_same(gone, last, one, shfs_rows_int(rows, 7));
 	if (!MAKE_ROOM(gone->list, gone->n, gone->cap))
 		return -ENOMEM;
 	if (renamed && !(one.path2 = strdup(shfs_rows_text(rows, 2))))
@@ -164,12 +195,16 @@ const struct shfs_gone *shfs_gone_before(const struct shfs_gone_list *gone,
 int shfs_version_show_gone(const struct shfs_version_view *view,
                            const struct shfs_gone *one, struct shfs_buf *out)
 {
+	bool there = one->back || one->n_same;
 	int r = 0;
 
-	shfs_buf_printf(out, "%s%s", one->back ? view->style->bold : view->style->bad,
-	                one->back    ? "there again"
+	shfs_buf_printf(out, "%s%s", there ? view->style->bold : view->style->bad,
+	                one->n_same  ? "written again, the same"
+	                : one->back  ? "there again"
 	                : one->path2 ? "renamed to "
 	                             : "deleted");
+	if (one->n_same > 1)
+		shfs_buf_printf(out, " (%" PRId64 " times)", one->n_same);
 	if (one->path2)
 		r = show_fitted_name(view, one->path2, 0,
 		                     strlen("renamed to ") + TIME_WIDTH, out);
@@ -294,17 +329,16 @@ static int show_version_maker(const struct shfs_version_view *view, struct shfs_
 	                 v->process_id);
 }
 
-/* The command that first wrote the same content again. */
+/* Has a command written the same bytes? */
 #define WRITTEN_AGAIN                                                                    \
-	"SELECT command_id, process_id FROM v_access WHERE file_id = ?1"                 \
-	" AND made_n = ?2 AND is_open ORDER BY end_ns LIMIT 1"
+	"SELECT EXISTS (SELECT 1 FROM v_access WHERE file_id = ?1 AND made_n = ?2"       \
+	" AND is_open)"
 
 /* Shows a version that no command made. */
 static int show_found(const struct shfs_version_view *view, struct shfs_buf *out,
                       const struct shfs_version *v)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	const char *what;
 	int r = shfs_rows_open_ints(view->index, WRITTEN_AGAIN,
 	                            SHFS_INTS(v->file_id, v->n), &rows);
 
@@ -312,14 +346,11 @@ static int show_found(const struct shfs_version_view *view, struct shfs_buf *out
 		r = shfs_rows_next(rows);
 	if (r < 0)
 		return r;
-	what = v->n > 1 ? "changed while nothing watched"
-	       : r      ? "found there"
-	                : "found there: no recorded command made it";
-	show_note(view, out, view->style->dim,
-	          r ? "%s; written again, the same, by" : "%s", what);
-	return r ? show_doer(view, out, "", shfs_rows_int(rows, 0),
-	                     shfs_rows_int(rows, 1))
-	         : 0;
+	show_note(view, out, view->style->dim, "%s",
+	          v->n > 1                 ? "changed while nothing watched"
+	          : shfs_rows_int(rows, 0) ? "found there"
+	                                   : "found there: no recorded command made it");
+	return 0;
 }
 
 int shfs_version_show(const struct shfs_version_view *view, const struct shfs_version *v,

@@ -18,11 +18,13 @@ _must_check_ int shfs_version_show(const struct shfs_version_view *view,
                                    struct shfs_buf *out);
 
 /* How version n left its path: deleted, or renamed to path2. Or that it came back later,
- * with the same bytes. */
+ * with the same bytes; or was there, and others wrote the same bytes: the last of them.
+ */
 struct shfs_gone {
 	int64_t n, end_ns, command_id, process_id;
 	char *path2; /* NULL: deleted */
 	bool back;
+	int64_t n_same; /* so many others; 0: it was not there */
 };
 
 /* All such events of a file, sorted by n; those of one version are in order. */

@@ -60,7 +60,8 @@ def test_what_was_found_and_made_again(sandbox, shell):
     assert impact(sandbox, "in")[2:4] == [f"└─ out@1 ← ID  sort in  of {command[:19]}…", "   └─ copy@1 ← ID  cat out > copy"]
     # one that had been read before
     assert plain(sandbox.shfs("why", "old").stdout).splitlines()[1].startswith("└─ early@1  source")
-    assert "found there; written again, the same, by\n" in sandbox.shfs("log", "out").stdout
+    log = sandbox.shfs("log", "out").stdout
+    assert log.startswith("written again, the same  ") and log.endswith("found there\n")
     assert "found there: no recorded command made it\n" in sandbox.shfs("log", "in").stdout
     bash.close()
 
@@ -76,9 +77,47 @@ def test_what_went_into_what_made_it_again(sandbox, shell):
     bash.run("cat b > kept")
     bash.run("sort moved > c; mv moved there")
     bash.run("sort c > there")
-    for name in "linked", "kept", "there":
-        assert plain(sandbox.shfs("why", name).stdout).splitlines()[0].startswith(f"{name}@1  source"), name
+    for name, lines in {
+        "linked": ["linked@1 ← ID  cat a > linked", "└─ a@1 ←", "   └─ linked@1  source"],
+        "kept": ["kept@1 ← ID  cat b > kept", "└─ b@1 ← ID  git show", "   └─ kept@1  source"],
+        "there": ["there@1 ← ID  sort c > there", "└─ c@1 ← ID  sort moved", "   └─ moved@1  source"],
+    }.items():
+        told = plain(sandbox.shfs("why", name).stdout).splitlines()
+        assert all(map(str.startswith, told, lines)), told
     bash.close()
+
+
+def test_who_wrote_the_same_again(sandbox, shell):
+    """A version is bytes; what lies there now is of who wrote them last, and what was read then of who had by then."""
+    sandbox.write("in", b"1\n2\n")
+    sandbox.mount()
+    bash = shell()
+    bash.run("echo 10 > limit")
+    for say in "a", "b", "c":
+        bash.run("awk -v t=$(cat limit) '$1 > t' in | wc -l > n")
+        bash.run(f"cat n > {say}")
+        bash.run("sort in > tmp; mv tmp sorted")
+        bash.run(f"cat sorted > of-{say}")
+        bash.run(f"echo {say}{say} > limit")
+    why = {name: plain(sandbox.shfs("why", name).stdout) for name in ("n", "a", "b", "c")}
+    assert {name: text.count("limit@") for name, text in why.items()} == dict.fromkeys(why, 1)
+    assert "limit@3" in why["n"] and "limit@1" in why["a"] and "limit@2" in why["b"] and "limit@3" in why["c"]
+    for n, say in (1, "a"), (2, "b"), (3, "c"):
+        assert impact(sandbox, f"limit@{n}")[1:3] == [
+            "└─ n@1 ← ID  awk -v t=$(cat limit) '$1 > t' in | wc -l > n",
+            f"   └─ {say}@1 ← ID  cat n > {say}",
+        ]
+    # by another name, as many programs save
+    runs = [c["id"] for c in ask(sandbox, "history", "--grep", "sort in")["commands"]]
+    for say, run in zip("abc", sorted(runs, key=runs.index, reverse=True)):
+        assert run[:7] in sandbox.shfs("why", f"of-{say}").stdout
+    log = sandbox.shfs("log", "n").stdout
+    assert log.startswith("written again, the same (2 times)  ") and log.count("awk") == 2
+    bash.run("echo 5 > x; echo 5 > y; rm y; cat x > y")
+    assert plain(sandbox.shfs("why", "y").stdout).startswith("y@1 ← ID  cat x  of echo 5")
+    # a command that ends as it began has made nothing again; nor has one that brings back
+    bash.run("cat in > z; cat z z > in2; cat in > z; git init -q; git add z; git checkout -q z; rm z; git checkout -q z")
+    assert plain(sandbox.shfs("why", "z").stdout).startswith("z@1 ← ID  cat in")
 
 
 def test_what_only_its_maker_read(study, sandbox):
