@@ -92,6 +92,8 @@ struct shfs_snapshot {
 	bool secret;    /* its file has a secret name */
 	bool gone;      /* its file has lost its last name */
 	bool holds;     /* it counts in the struct capture_holders of its content */
+	bool overtaken; /* the snapshot after it was put first: as the object overtaker */
+	struct shfs_object_id overtaker;
 	bool held; /* no record names its object yet: it has a lease, and is in a list */
 	struct shfs_snapshot *held_prev, *held_next;
 	struct shfs_snapshot *before; /* of the file's content before; a reference */

@@ -138,10 +138,23 @@ static void end_holding(struct shfs_snapshot *s)
 void capture_note_holder(struct shfs_snapshot *s, struct shfs_snapshot *before)
 {
 	struct capture_holders *holders = find_holders(s->capture, s->put.hash);
+	bool held =
+		before && before->holds && !shfs_object_compare(&before->put, &s->put);
 
 	if (s->secret)
 		return;
-	if (before && before->holds && !shfs_object_compare(&before->put, &s->put)) {
+	if (before && !before->is_put) {
+		before->overtaken = true;
+		before->overtaker = s->put;
+	}
+	/* a file counts once, as its latest snapshot */
+	s->overtaken = s->overtaken && !shfs_object_compare(&s->overtaker, &s->put);
+	if (s->overtaken) {
+		if (held)
+			end_holding(before);
+		return;
+	}
+	if (held) {
 		s->holds = true;
 		before->holds = false;
 		if (s->gone) /* the file has gone before its content was put */
@@ -215,7 +228,7 @@ static void note_if_secret(struct shfs_snapshot *s, const struct shfs_object_id 
 		return;
 	if (s->secret)
 		note_secret_hash(c, id->hash, s->was_there);
-	else if (s->gone && secret && was_temporary(c, id->hash))
+	else if ((s->gone || s->overtaken) && secret && was_temporary(c, id->hash))
 		note_secret_hash(c, id->hash, false);
 }
 

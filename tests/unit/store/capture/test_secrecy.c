@@ -169,12 +169,16 @@ static void too_short_to_be_one(void **state)
 	kit_end(&k);
 }
 
+/* before: an earlier snapshot of the file, or NULL; its reference is taken. */
 static struct shfs_snapshot *take_file(struct kit *k, const char *name, unsigned seed,
-                                       bool secret)
+                                       bool secret, struct shfs_snapshot *before)
 {
 	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
 	_cleanup_close_ int fd = kit_file(k, name, LEN, seed);
 
+	if (before)
+		shfs_snapshot_follow(s, before);
+	shfs_snapshot_unref(before);
 	if (secret)
 		shfs_snapshot_take_secret(s, fd, MANY);
 	else
@@ -208,7 +212,9 @@ static void come_and_go(struct kit *k, unsigned round)
 		if (files[i] && gone[i])
 			continue;
 		if (!files[i]) {
-			files[i] = take_file(k, name, round, i == FILES);
+			files[i] = take_file(k, name, round, i == FILES, NULL);
+			while (i < FILES && rand_r(&seed) % 2) /* it changed, maybe */
+				files[i] = take_file(k, name, round, false, files[i]);
 		} else {
 			shfs_snapshot_gone(files[i]);
 			gone[i] = true;
