@@ -89,6 +89,7 @@ static int version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
 		.mtime_ns = f->content.mtime_ns,
 		.time_ns = f->time_ns,
 		.carried = f->carried,
+		.once = !f->again,
 	};
 	int r = shfs_facts_path(g->facts, f->file_id, &v.path);
 

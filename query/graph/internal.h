@@ -100,9 +100,10 @@ struct shfs_graph {
 	struct shfs_facts *facts;
 	struct shfs_graph_limits limits;
 	size_t n_versions, n_makers;
-	struct shfs_id_table versions; /* by the ids of their makings */
-	struct shfs_id_table makings;  /* makings.c's, by file */
-	struct version_block *blocks;  /* the block that is being filled comes first */
+	struct shfs_id_table versions;      /* by the ids of their makings */
+	struct shfs_id_table makings;       /* makings.c's, by file */
+	struct shfs_version_fact last_fact; /* that makings.c looked up last */
+	struct version_block *blocks; /* the block that is being filled comes first */
 	struct maker_node *makers;
 	struct shfs_id_table jobs, commands; /* by command */
 	struct program *programs;
@@ -112,6 +113,7 @@ struct shfs_graph {
 	struct shfs_graph_maker *first_maker, **last_maker;
 	struct shfs_rows *command_rows, *file_rows, *compiled_rows, *move_rows;
 	struct shfs_id_table sources; /* python.c's */
+	struct shfs_id_table notes;   /* jobs.c's, by file */
 	struct graph_reads reads;     /* of the maker that is being looked up */
 };
 

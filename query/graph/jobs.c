@@ -525,9 +525,7 @@ int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 	return p ? id_of_job(p->task) : 0;
 }
 
-/* Is it a note of earlier jobs for the tool, about the dependencies between files? The
- * tool reads it to know what to make again, not how. */
-static int is_note(struct shfs_graph *g, int64_t file_id)
+static int has_name_of_note(struct shfs_graph *g, int64_t file_id)
 {
 	static const char *const names[] = { "*.d",
 		                             "*.dep",
@@ -552,6 +550,20 @@ static int is_note(struct shfs_graph *g, int64_t file_id)
 		if (!fnmatch(names[i], name, 0))
 			return 1;
 	return 0;
+}
+
+/* Is it a note of earlier jobs for the tool, about the dependencies between files? The
+ * tool reads it to know what to make again, not how. */
+static int is_note(struct shfs_graph *g, int64_t file_id)
+{
+	static char no, yes; /* the table's values: each file is asked for many times */
+	const char *known = shfs_id_table_get(&g->notes, file_id);
+	int r;
+
+	if (known)
+		return known == &yes;
+	r = has_name_of_note(g, file_id);
+	return r < 0 ? r : shfs_id_table_add(&g->notes, file_id, r ? &yes : &no) ?: r;
 }
 
 /* Passes on what another job, or the shell, read before it flowed into this one. */

@@ -21,13 +21,14 @@
 
 struct making {
 	int64_t n, end_ns, access_id;
-	struct maker_key key;
+	struct maker_key key; /* id 0: not looked up yet */
 	bool moved;
 };
 
 struct graph_makings {
 	struct making *list; /* in the order of time, once loaded */
 	size_t n, cap;
+	bool has_moves; /* moves to the path were looked up, too */
 };
 
 struct makings_of {
@@ -78,25 +79,20 @@ static int compare_end(const void *left, const void *right)
 	return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-static int find_makers(struct shfs_graph *g, struct graph_makings *m)
+static void sort_makings(struct graph_makings *m)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < m->n && r >= 0; i++) {
-		struct shfs_version by = { .process_id = m->list[i].access_id >> 32 };
-
-		r = shfs_facts_owner(g->facts, m->list[i].access_id, &by.command_id);
-		if (r >= 0)
-			r = shfs_graph_maker_of(g, &by, &m->list[i].key);
-	}
 	if (m->n)
 		qsort(m->list, m->n, sizeof(*m->list), compare_end);
-	return MIN(r, 0);
 }
 
-static int load_makings(struct shfs_graph *g, int64_t file_id, struct graph_makings **out)
+/* Gets the makings of a file that has this version. Moves are asked for where there is
+ * one: the index has to look for them. */
+static int load_makings(struct shfs_graph *g, int64_t version_id,
+                        struct graph_makings **out)
 {
+	int64_t file_id = version_id >> 32;
 	struct makings_of of = { g, shfs_id_table_get(&g->makings, file_id) };
+	struct shfs_access a;
 	int r = 0;
 
 	if (!of.makings) {
@@ -108,20 +104,25 @@ static int load_makings(struct shfs_graph *g, int64_t file_id, struct graph_maki
 			return r;
 		}
 		r = shfs_facts_opens_of_file(g->facts, file_id, add_making, &of);
-		r = r ? r : add_moves(&of, file_id);
-		r = r ? r : find_makers(g, of.makings);
+		sort_makings(of.makings);
+	}
+	if (!r && !of.makings->has_moves)
+		r = shfs_facts_last_made(g->facts, version_id, true, &a);
+	if (r > 0) {
+		of.makings->has_moves = true;
+		r = add_moves(&of, file_id);
+		sort_makings(of.makings);
 	}
 	*out = of.makings;
 	return r;
 }
 
-/* Was the file changed since the version was first there? */
-static int is_changed_since(struct shfs_graph *g, const struct shfs_version_fact *v)
+static int find_maker(struct shfs_graph *g, struct making *m)
 {
-	struct shfs_file_fact file;
-	int r = shfs_facts_file(g->facts, v->file_id, &file);
+	struct shfs_version by = { .process_id = m->access_id >> 32 };
+	int r = m->key.id ? 0 : shfs_facts_owner(g->facts, m->access_id, &by.command_id);
 
-	return r > 0 ? file.versions != v->n || file.last_ns > v->time_ns : r;
+	return r > 0 ? shfs_graph_maker_of(g, &by, &m->key) : r;
 }
 
 static bool is_same_maker(const struct maker_key *a, const struct maker_key *b)
@@ -129,17 +130,19 @@ static bool is_same_maker(const struct maker_key *a, const struct maker_key *b)
 	return a->id == b->id && a->is_process == b->is_process && a->job == b->job;
 }
 
-/* Finds the last making until at_ns by another maker than the one before; NULL: first
- * made v. A file that came by a move was made by the first of these. */
-static const struct making *last_making(const struct graph_makings *all,
-                                        const struct shfs_version_fact *v,
-                                        const struct maker_key *first, int64_t at_ns)
+/* Finds the last making until at_ns by another maker than the one before. A file that
+ * came by a move was made by the first of these. */
+static int last_making(struct shfs_graph *g, struct graph_makings *all,
+                       const struct shfs_version_fact *v, int64_t at_ns, int64_t *id)
 {
+	const struct shfs_version by = { .command_id = v->command_id,
+		                         .process_id = v->process_id };
 	bool came = v->carried || v->source == SHFS_SOURCE_RENAMED;
-	const struct making *last = NULL;
+	struct maker_key last = { 0 };
 
 	for (size_t i = 0; i < all->n; i++) {
-		const struct making *m = &all->list[i];
+		struct making *m = &all->list[i];
+		int r = 0;
 
 		if (m->n != v->n)
 			continue;
@@ -147,41 +150,58 @@ static const struct making *last_making(const struct graph_makings *all,
 			came = false;
 			continue;
 		}
-		if (m->end_ns < v->time_ns || m->end_ns > at_ns ||
-		    is_same_maker(&m->key, last ? &last->key : first))
+		if (m->end_ns < v->time_ns || m->end_ns > at_ns)
 			continue;
-		last = m->access_id == v->access_id ? NULL : m;
+		if (!last.id)
+			r = shfs_graph_maker_of(g, &by, &last);
+		r = r ? r : find_maker(g, m);
+		if (r)
+			return r;
+		if (is_same_maker(&m->key, &last))
+			continue;
+		last = m->key;
+		*id = m->access_id == v->access_id ? v->version_id : -m->access_id;
 	}
-	return last;
+	return 0;
+}
+
+/* Keeps the last answer: who asks for the making of a version then loads that. */
+static int find_version(struct shfs_graph *g, int64_t version_id,
+                        struct shfs_version_fact *out)
+{
+	int r = 1;
+
+	if (g->last_fact.version_id != version_id) {
+		struct shfs_version_fact v;
+
+		r = shfs_facts_version(g->facts, version_id, &v);
+		if (r <= 0)
+			return r;
+		g->last_fact = v;
+	}
+	*out = g->last_fact;
+	return r;
 }
 
 int shfs_graph_making(struct shfs_graph *g, int64_t version_id, int64_t at_ns,
                       int64_t *id)
 {
-	const struct making *last = NULL;
+	const struct version_node *node = shfs_graph_find(g, version_id);
 	struct graph_makings *all;
 	struct shfs_version_fact v;
-	struct maker_key first;
-	int r = shfs_facts_version(g->facts, version_id, &v);
+	int r;
 
 	*id = version_id;
-	r = r > 0 ? is_changed_since(g, &v) : r;
-	if (r <= 0)
+	if (node && node->v.version.once)
+		return 0;
+	r = find_version(g, version_id, &v);
+	if (r <= 0 || !v.again)
+		return MIN(r, 0);
+	r = load_makings(g, version_id, &all);
+	if (r)
 		return r;
-	r = load_makings(g, v.file_id, &all);
-	if (!r && all->n)
-		r = shfs_graph_maker_of(g,
-		                        &(struct shfs_version){
-						.command_id = v.command_id,
-						.process_id = v.process_id },
-		                        &first);
-	if (!r && all->n)
-		last = last_making(all, &v, &first,
-		                   at_ns > INT64_MAX - ROUNDED_NS ? INT64_MAX
-		                                                  : at_ns + ROUNDED_NS);
-	if (last)
-		*id = -last->access_id;
-	return r;
+	at_ns = at_ns > INT64_MAX - ROUNDED_NS ? INT64_MAX : at_ns + ROUNDED_NS;
+	return last_making(g, all, &v, at_ns, id);
 }
 
 static int load_making(struct shfs_graph *g, int64_t id, struct shfs_version_fact *out,
@@ -193,11 +213,10 @@ static int load_making(struct shfs_graph *g, int64_t id, struct shfs_version_fac
 	int r;
 
 	if (id > 0)
-		return shfs_facts_version(g->facts, id, out);
+		return find_version(g, id, out);
 	r = shfs_facts_access(g->facts, -id, &a);
 	if (r > 0)
-		r = shfs_facts_version(g->facts,
-		                       (a.file2_id ?: a.file_id) << 32 | a.made_n, out);
+		r = find_version(g, (a.file2_id ?: a.file_id) << 32 | a.made_n, out);
 	if (r <= 0)
 		return r;
 	out->access_id = -id;

@@ -54,8 +54,9 @@ enum shfs_version_source {
 	SHFS_SOURCE_FOUND,
 	SHFS_SOURCE_RENAMED,
 	SHFS_SOURCE_LINKED,
-	SHFS_SOURCE_CARRIED = 16, /* added: it came with the file by a rename; a field of
-	                           * its own in struct shfs_version_fact */
+	/* added; fields of their own in struct shfs_version_fact: */
+	SHFS_SOURCE_CARRIED = 16, /* it came with the file by a rename */
+	SHFS_SOURCE_AGAIN = 32,   /* another access wrote or moved the same bytes there */
 };
 
 /* Returns "written", "found", "renamed" or "linked", as v_version has it; NULL: it is no
@@ -68,8 +69,9 @@ struct shfs_version_fact {
 	int64_t origin_version_id, access_id, process_id, command_id;
 	struct shfs_content content; /* object is set if flags have SHFS_CONTENT_OBJECT */
 	int64_t time_ns;
-	enum shfs_version_source source; /* without SHFS_SOURCE_CARRIED */
+	enum shfs_version_source source; /* without what is added */
 	bool carried;
+	bool again; /* it may be by another access, too; false: surely not */
 };
 
 struct shfs_file_fact {

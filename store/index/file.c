@@ -223,7 +223,8 @@ static int content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)
 	if (r)
 		return r;
 	f->content = latest.content;
-	f->source = latest.source | (latest.carried ? SHFS_SOURCE_CARRIED : 0);
+	f->source = latest.source | (latest.carried ? SHFS_SOURCE_CARRIED : 0) |
+	            (latest.again ? SHFS_SOURCE_AGAIN : 0);
 	f->maker_id = latest.access_id;
 	f->time_ns = latest.time_ns;
 	return 0;

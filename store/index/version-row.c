@@ -2,10 +2,10 @@
 /*
  * The column data of the table version, packed:
  *
- *     head (the source, and enum head), flags, mode (if the head says so), size
- * (varints), mtime (8 bytes), 3 bytes of the partial hash if the flags say that there is
- * one, what the head says (varints): how far the ctime and the time it was made are from
- *     the mtime; the access that made it, by process and number
+ *     head (the source, 4 more if it was made again, and enum head), flags, mode (if the
+ * head says so), size (varints), mtime (8 bytes), 3 bytes of the partial hash if the
+ * flags say that there is one, what the head says (varints): how far the ctime and the
+ * time it was made are from the mtime; the access that made it, by process and number
  *
  * and the functions of SQL that read it.
  */
@@ -25,6 +25,20 @@ enum head {
 	HEAD_ACCESS = 1 << 7,
 };
 
+/* Sources are 1 to 4, so that 8 is the one that becomes 0. */
+static unsigned head_of_source(const struct shfs_version_fact *version)
+{
+	return (version->source + (version->again ? 4 : 0)) & HEAD_SOURCE;
+}
+
+static void get_source(unsigned head, struct shfs_version_fact *out)
+{
+	unsigned source = head & HEAD_SOURCE ? head & HEAD_SOURCE : HEAD_SOURCE + 1;
+
+	out->again = source > 4;
+	out->source = out->again ? source - 4 : source;
+}
+
 static uint8_t *put_fixed(uint8_t *p, uint64_t value, int bytes)
 {
 	for (; bytes--; value >>= 8)
@@ -40,7 +54,7 @@ size_t shfs_version_pack(const struct shfs_version_fact *version,
 	int64_t time = shfs_wrap_sub(version->time_ns, c->mtime_ns);
 	uint8_t *p = out;
 
-	*p++ = (version->source & HEAD_SOURCE) | (version->carried ? HEAD_CARRIED : 0) |
+	*p++ = head_of_source(version) | (version->carried ? HEAD_CARRIED : 0) |
 	       (c->mode != USUAL_MODE ? HEAD_MODE : 0) | (ctime ? HEAD_CTIME : 0) |
 	       (time ? HEAD_TIME : 0) | (version->access_id ? HEAD_ACCESS : 0);
 	p = shfs_varint_put(p, c->flags);
@@ -68,7 +82,7 @@ static int get_data(struct shfs_bytes data, struct shfs_version_fact *out)
 	unsigned head = shfs_cursor_u8(&at);
 	struct shfs_content *c = &out->content;
 
-	out->source = head & HEAD_SOURCE;
+	get_source(head, out);
 	out->carried = head & HEAD_CARRIED;
 	c->flags = shfs_varint_get(&at);
 	c->mode = head & HEAD_MODE ? shfs_varint_get(&at) : USUAL_MODE;
@@ -131,7 +145,7 @@ const char *shfs_version_source_name(enum shfs_version_source source)
 		[SHFS_SOURCE_LINKED] = "linked",
 	};
 
-	source &= ~SHFS_SOURCE_CARRIED;
+	source &= ~(SHFS_SOURCE_CARRIED | SHFS_SOURCE_AGAIN);
 	return source < ARRAY_SIZE(names) ? names[source] : NULL;
 }
 

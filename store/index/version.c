@@ -196,8 +196,9 @@ static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
 {
 	struct shfs_version_fact latest = {
 		.content = f->content,
-		.source = f->source & ~SHFS_SOURCE_CARRIED,
+		.source = f->source & ~(SHFS_SOURCE_CARRIED | SHFS_SOURCE_AGAIN),
 		.carried = f->source & SHFS_SOURCE_CARRIED,
+		.again = f->source & SHFS_SOURCE_AGAIN,
 		.access_id = f->maker_id,
 		.time_ns = f->time_ns,
 	};
@@ -354,6 +355,16 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 		return r;
 	return f ? version_update(ing, f)
 	         : version_write(ing, *id >> 32, (uint32_t)*id, &origin);
+}
+
+/* Notes that access_id made the latest version again. */
+static int note_made_again(struct shfs_ingest *ing, struct shfs_file *f,
+                           int64_t access_id)
+{
+	if (f->maker_id == access_id || f->source & SHFS_SOURCE_AGAIN)
+		return 0;
+	f->source |= SHFS_SOURCE_AGAIN;
+	return version_update(ing, f);
 }
 
 /* The content was seen again: completes its version, and those that it came from by a
@@ -645,8 +656,12 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	r = left_the_same(f, c) ? complete_version(ing, f, c)
-	                        : append_version(ing, f, c, &by);
+	if (left_the_same(f, c)) {
+		r = complete_version(ing, f, c);
+		r = r ? r : note_made_again(ing, f, access_id);
+	} else {
+		r = append_version(ing, f, c, &by);
+	}
 	f->last_ns = MAX(f->last_ns, real_ns);
 	shfs_file_changed(ing, f);
 	*out = f->versions;
@@ -815,8 +830,10 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 		return r;
 	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
 		r = carry(ing, from, to);
-	else if (!changing && !holds(to, &from->content))
-		r = append_version(ing, to, &from->content, by);
+	else if (!changing)
+		r = holds(to, &from->content)
+		            ? note_made_again(ing, to, by->access_id)
+		            : append_version(ing, to, &from->content, by);
 	if (changing)
 		know_name(ing, to);
 	else
