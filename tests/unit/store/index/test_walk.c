@@ -40,6 +40,12 @@ static int setup(void **state)
 	kit_end(&k, 2, 4000, 502, 0);
 	p = kit_process(&k, 900, 8000, 1, 0, .exe = "/usr/bin/editor");
 	kit_write(&k, p, "d2/f40", 8100, kit_content(&k, "z", 8100));
+	p = kit_process(&k, 901, 9000, 1, 0, .exe = "/usr/bin/other");
+	for (int i = 0; i < 2; i++) {
+		kit_write(&k, p, "again", 9100 + i, kit_content(&k, "z", 9100 + i));
+		kit_write(&k, p, "t", 9200 + 20 * i, kit_content(&k, "t", 9200 + 20 * i));
+		kit_rename(&k, p, "t", "moved", 9210 + 20 * i);
+	}
 	return kit_finish(&k, &the_index);
 }
 
@@ -294,6 +300,34 @@ static void check_last_made(struct shfs_facts *facts)
 	assert_true(found[0] && found[1]);
 }
 
+/* A version of which none says that it was made again is of one access; by a move it may
+ * be of one more, which brought it. */
+static void check_made_again(struct shfs_facts *facts)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t n_again = 0, n_once = 0;
+
+	assert_ok(shfs_rows_open(the_index,
+	                         "SELECT version_id, (SELECT count(*) FROM v_access a"
+	                         "  WHERE coalesce(file2_id, file_id) = v.file_id"
+	                         "  AND made_n = v.n AND access_id IS NOT v.access_id)"
+	                         " FROM v_version v",
+	                         &rows));
+	while (shfs_rows_next(rows) > 0) {
+		struct shfs_version_fact v;
+		int64_t others = shfs_rows_int(rows, 1);
+
+		assert_int_equal(shfs_facts_version(facts, shfs_rows_int(rows, 0), &v),
+		                 1);
+		n_again += v.again;
+		n_once += !v.again;
+		if (!v.again)
+			assert_true(others <=
+			            (v.carried || v.source == SHFS_SOURCE_LINKED));
+	}
+	assert_true(n_again >= 2 && n_once);
+}
+
 static int add_fact(const struct shfs_access *a, void *arg)
 {
 	shfs_buf_printf(arg, "%lld %lld %u %lld %lld %lld %lld %lld %lld\n",
@@ -368,6 +402,7 @@ static void test_facts(void **state)
 		check_versions(facts);
 		check_files(facts);
 		check_last_made(facts);
+		check_made_again(facts);
 		shfs_facts_free(facts);
 	}
 	assert_string_equal(lists[0].data, lists[1].data);
