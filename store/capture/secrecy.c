@@ -245,14 +245,14 @@ bool capture_is_secret(const struct shfs_snapshot *s)
 	                     is_unshared_secret(s->capture, s->content.object.hash));
 }
 
-/* Is there an object of a content that was put? Another file may have brought it since:
- * was_there tells what the put found. */
-static bool may_be_object(const struct shfs_capture *c, const uint8_t hash[16],
+/* Is there an object of the content that was put? was_there: the put found one; another
+ * file may have brought it since. */
+static bool may_be_object(const struct shfs_snapshot *s, const uint8_t hash[16],
                           bool was_there)
 {
-	const struct capture_holders *holders = find_holders(c, hash);
+	const struct capture_holders *holders = find_holders(s->capture, hash);
 
-	return was_there || !holders || holders->is_object;
+	return was_there || (holders ? holders->is_object : !s->secret);
 }
 
 bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
@@ -262,7 +262,7 @@ bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
 
 	note_if_secret(s, id, size);
 	listed = is_unshared_secret(s->capture, id->hash);
-	if (listed && may_be_object(s->capture, id->hash, was_there))
+	if (listed && may_be_object(s, id->hash, was_there))
 		purge_later(s->capture, id);
 	return s->secret || listed;
 }

@@ -120,6 +120,32 @@ static void renamed_to_a_secret(void **state)
 	kit_end(&k);
 }
 
+/* A content that never was in the store leaves nothing there, not even its hash. */
+static void concealed_before_its_put(void **state)
+{
+	struct kit k = { 0 };
+	struct shfs_snapshot *s;
+	struct stat st;
+	int fd;
+
+	kit_begin(&k, kit_store(), 0, 1);
+	fd = kit_file(&k, "tmp", 20000, SEED);
+	kit_gate = kit_inode(fd);
+	s = kit_archive(&k, fd);
+	kit_until(kit_waiting == 1);
+	shfs_snapshot_conceal(s);
+	kit_gate = 0;
+	assert_true(kit_emit_preimage(&k, ".env", s));
+	sync_all(&k);
+	shfs_snapshot_unref(s);
+	close(fd);
+	kit_close(&k);
+	assert_false(is_stored(&k, 20000));
+	assert_int_equal(fstatat(k.store->dirfd, "pruned", &st, 0), -1);
+	assert_int_equal(fstatat(k.store->state_fd, "purge", &st, 0), -1);
+	kit_end(&k);
+}
+
 /* What is left of a secret after a program wrote another file, and copied that. */
 static void temporary_file_is_gone(void **state)
 {
@@ -250,6 +276,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(copy_of_a_secret),
 		cmocka_unit_test(template_that_was_there),
 		cmocka_unit_test(renamed_to_a_secret),
+		cmocka_unit_test(concealed_before_its_put),
 		cmocka_unit_test(temporary_file_is_gone),
 		cmocka_unit_test(temporary_file_was_gone),
 		cmocka_unit_test(too_short_to_be_one),
