@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* id-table.h - a hash table from numbers above 0 to pointers. {0} is empty. */
+/* id-table.h - a hash table from numbers, but 0, to pointers. {0} is empty. */
 #pragma once
 
 #include "common/util.h"

@@ -83,12 +83,15 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 			  "  AND " SAME_DOER("b", "a") ")))"
 #define AGAIN                                                                            \
 	"SELECT made_n, 'again', NULL, end_ns, command_id, process_id, seq_key,"         \
-	" EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1 AND v.n = a.made_n"     \
-	"  AND " SAME_DOER("v", "a") ")"                                                 \
-				     " FROM v_access a WHERE %s = ?1 AND made_n IS NOT " \
-				     "NULL AND access_id IS NOT"                         \
-				     " (SELECT access_id FROM v_version v WHERE "        \
-				     "v.file_id = ?1 AND v.n = a.made_n)"
+	" EXISTS (SELECT 1 FROM v_version v LEFT JOIN v_access b USING (access_id)"      \
+	"  WHERE v.file_id = ?1 AND v.n = a.made_n AND (" SAME_DOER(                     \
+		"v", "a") "  OR b.begin_ns = a.begin_ns"                                 \
+			  "  OR (v.carried AND v.origin_version_id = (a.file_id << 32 "  \
+			  "| a.seen_n))))"                                               \
+			  " FROM v_access a WHERE %s = ?1 AND made_n IS NOT "            \
+			  "NULL AND access_id IS NOT"                                    \
+			  " (SELECT access_id FROM v_version v WHERE "                   \
+			  "v.file_id = ?1 AND v.n = a.made_n)"
 
 static bool is_same_doer(const struct shfs_gone *a, const struct shfs_gone *b)
 {
@@ -96,7 +99,8 @@ static bool is_same_doer(const struct shfs_gone *a, const struct shfs_gone *b)
 	       (a->command_id || a->process_id == b->process_id);
 }
 
-/* The same bytes were written while they were there. own: by the maker of the version. */
+/* The same bytes were written while they were there. own: by the maker of the version,
+ * through the same open file, or by the move that brought them. */
 static int add_same(struct shfs_gone_list *gone, struct shfs_gone *last,
                     struct shfs_gone one, bool own)
 {

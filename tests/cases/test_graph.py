@@ -115,6 +115,21 @@ def test_who_wrote_the_same_again(sandbox, shell):
     assert log.startswith("written again, the same (2 times)  ") and log.count("awk") == 2
     bash.run("echo 5 > x; echo 5 > y; rm y; cat x > y")
     assert plain(sandbox.shfs("why", "y").stdout).startswith("y@1 ← ID  cat x  of echo 5")
+    # a move makes nothing: what it brings is of who wrote it last
+    bash.run("cat in > before")
+    bash.run("sort in > before")
+    bash.run("mv before after")
+    assert plain(sandbox.shfs("why", "after").stdout).startswith("after@1 ← ID  sort in > before\n")
+    assert sandbox.shfs("log", "after").stdout.startswith("after@1  ")
+    bash.run("cat in > one")
+    bash.run("mv one two")
+    assert plain(sandbox.shfs("why", "two").stdout).startswith("two@1 ← ID  cat in > one\n")
+    assert sandbox.shfs("log", "two").stdout.startswith("two@1  ")
+    # the shell opens it, another process writes
+    for _ in range(2):
+        bash.run("{ sort in; } > many")
+    assert plain(sandbox.shfs("why", "many").stdout).splitlines()[1].startswith("└─ in@1")
+    assert sandbox.shfs("log", "many").stdout.count("written again, the same") == 1
     # a command that ends as it began has made nothing again; nor has one that brings back
     bash.run("cat in > z; cat z z > in2; cat in > z; git init -q; git add z; git checkout -q z; rm z; git checkout -q z")
     assert plain(sandbox.shfs("why", "z").stdout).startswith("z@1 ← ID  cat in")
