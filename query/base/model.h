@@ -32,7 +32,7 @@ struct shfs_version {
 	int64_t mtime_ns, time_ns;
 	char source[12];
 	bool carried;
-	bool once; /* surely made by one access only; set by graphs alone */
+	bool once; /* not made again (facts.h); set by graphs alone */
 };
 
 /* A SELECT over v_version begins with these columns, for shfs_version_from_row. */

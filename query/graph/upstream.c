@@ -442,7 +442,7 @@ static int expand_maker(struct upstream *up, struct maker_node *m)
 	return r;
 }
 
-/* Gives the target the maker of the bytes that lie there now. */
+/* Gives the target its last maker. */
 static int attribute_target(struct upstream *up, struct shfs_version *target, int64_t *id)
 {
 	struct shfs_version last;

@@ -5,8 +5,8 @@
  *
  * A maker's inputs are what it read before it had finished the last of its versions in
  * the graph, except its own results; also the earlier version of a file that it appended
- * to or changed in place, and what it moved or linked. A version that was found, and was
- * written again with the same content before others read it, is made by that writer. A
+ * to or changed in place, and what it moved or linked. What it read is of who had made
+ * the version last by then (makings.c), and the target of who has made it last. A
  * version that shfs or version control restored comes from the version that it equals.
  * Files in .git and the like are counted and left out unless limits->all is set: else all
  * of the history would depend on all of it.

@@ -71,7 +71,9 @@ struct shfs_version_fact {
 	int64_t time_ns;
 	enum shfs_version_source source; /* without what is added */
 	bool carried;
-	bool again; /* it may be by another access, too; false: surely not */
+	/* It may be by another access, too. false: it is not, but for the move that
+	 * carried it, and for what was written through another name of the file. */
+	bool again;
 };
 
 struct shfs_file_fact {

@@ -300,8 +300,8 @@ static void check_last_made(struct shfs_facts *facts)
 	assert_true(found[0] && found[1]);
 }
 
-/* A version of which none says that it was made again is of one access; by a move it may
- * be of one more, which brought it. */
+/* A version that does not say that it was made again is of one access; what was moved or
+ * linked there is of one more, by its name before. */
 static void check_made_again(struct shfs_facts *facts)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
