@@ -433,11 +433,12 @@ static int add_derived(struct downstream *d, struct version_node *node,
 static int was_there(struct downstream *d, const struct version_node *node, int64_t at_ns)
 {
 	int64_t id;
-	int r = node->v.via ? shfs_graph_making(d->graph, node->v.version.version_id,
-	                                        at_ns, &id)
-	                    : 0;
+	int r;
 
-	return r ? r : !node->v.via || id == node->id;
+	if (!node->v.via)
+		return 1;
+	r = shfs_graph_making(d->graph, node->v.version.version_id, at_ns, &id);
+	return r ? r : id == node->id;
 }
 
 /* Adds the next version, if it was made by an append or by changing parts. */
@@ -564,8 +565,7 @@ static bool is_distinct_read(const struct file_reads *f, size_t i)
 {
 	const struct read *a = i ? &f->list[i - 1] : NULL, *b = &f->list[i];
 
-	return !a || a->n != b->n || a->key.id != b->key.id || a->key.job != b->key.job ||
-	       a->key.is_process != b->key.is_process;
+	return !a || a->n != b->n || !maker_key_equal(&a->key, &b->key);
 }
 
 static int add_reader_then(struct downstream *d, struct version_node *node,

@@ -25,6 +25,11 @@ struct maker_key {
 	int64_t job; /* of the command (jobs.c); 0: the shell itself, or all of it */
 };
 
+static inline bool maker_key_equal(const struct maker_key *a, const struct maker_key *b)
+{
+	return a->id == b->id && a->is_process == b->is_process && a->job == b->job;
+}
+
 /* A version that a maker read: its first read, by time and in the order of the
  * journal. */
 struct graph_read {

@@ -154,17 +154,21 @@ static int load_makings(struct shfs_graph *g, int64_t version_id,
 	return r;
 }
 
-static int find_maker(struct shfs_graph *g, struct making *m)
+static int maker_of(struct shfs_graph *g, int64_t command_id, int64_t process_id,
+                    struct maker_key *key)
 {
-	struct shfs_version by = { .process_id = m->access_id >> 32 };
-	int r = m->key.id ? 0 : shfs_facts_owner(g->facts, m->access_id, &by.command_id);
+	const struct shfs_version by = { .command_id = command_id,
+		                         .process_id = process_id };
 
-	return r > 0 ? shfs_graph_maker_of(g, &by, &m->key) : r;
+	return shfs_graph_maker_of(g, &by, key);
 }
 
-static bool is_same_maker(const struct maker_key *a, const struct maker_key *b)
+static int find_maker(struct shfs_graph *g, struct making *m)
 {
-	return a->id == b->id && a->is_process == b->is_process && a->job == b->job;
+	int64_t command_id;
+	int r = m->key.id ? 0 : shfs_facts_owner(g->facts, m->access_id, &command_id);
+
+	return r > 0 ? maker_of(g, command_id, m->access_id >> 32, &m->key) : r;
 }
 
 /* Keeps the last answer: who asks for the making of a version then loads that. */
@@ -227,29 +231,22 @@ static int load_making(struct shfs_graph *g, int64_t id, struct shfs_version_fac
 	return r < 0 ? r : 1;
 }
 
-static int maker_of_fact(struct shfs_graph *g, const struct shfs_version_fact *v,
-                         struct maker_key *key)
-{
-	const struct shfs_version by = { .command_id = v->command_id,
-		                         .process_id = v->process_id };
-
-	return shfs_graph_maker_of(g, &by, key);
-}
-
 /* The move that brought v: it was made by who wrote it last by its name before. */
 static int look_at_carrying(struct shfs_graph *g, const struct making *m, int moves,
                             struct maker_key *last, int64_t *id)
 {
 	struct shfs_version_fact v;
 	int64_t from;
-	int r = moves < MOVES_MAX ? making_at(g, m->moved_id, m->end_ns, moves + 1, &from)
-	                          : 0;
+	int r;
 
-	if (r || moves >= MOVES_MAX || from == m->moved_id)
+	if (moves >= MOVES_MAX)
+		return 0;
+	r = making_at(g, m->moved_id, m->end_ns, moves + 1, &from);
+	if (r || from == m->moved_id)
 		return r;
 	*id = -m->access_id;
 	r = load_making(g, from, &v, moves + 1);
-	return r > 0 ? maker_of_fact(g, &v, last) : r;
+	return r > 0 ? maker_of(g, v.command_id, v.process_id, last) : r;
 }
 
 /* Finds the last making until at_ns by another maker than the one before. */
@@ -259,7 +256,7 @@ static int last_making(struct shfs_graph *g, struct graph_makings *all,
 {
 	int64_t carried_from = v->carried ? v->origin_version_id : 0;
 	struct maker_key last;
-	int r = maker_of_fact(g, v, &last);
+	int r = maker_of(g, v->command_id, v->process_id, &last);
 
 	for (size_t i = 0; i < all->n && !r; i++) {
 		struct making *m = &all->list[i];
@@ -274,7 +271,7 @@ static int last_making(struct shfs_graph *g, struct graph_makings *all,
 		if (m->end_ns < v->time_ns)
 			continue;
 		r = find_maker(g, m);
-		if (r || is_same_maker(&m->key, &last))
+		if (r || maker_key_equal(&m->key, &last))
 			continue;
 		last = m->key;
 		*id = m->access_id == v->access_id ? v->version_id : -m->access_id;

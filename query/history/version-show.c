@@ -99,8 +99,8 @@ static bool is_same_doer(const struct shfs_gone *a, const struct shfs_gone *b)
 	       (a->command_id || a->process_id == b->process_id);
 }
 
-/* The same bytes were written while they were there. own: by the maker of the version,
- * through the same open file, or by the move that brought them. */
+/* Adds an access that wrote the bytes which were there. own: it is of the maker of the
+ * version, or through the same open file, or it is the move that brought the version. */
 static int add_same(struct shfs_gone_list *gone, struct shfs_gone *last,
                     struct shfs_gone one, bool own)
 {
