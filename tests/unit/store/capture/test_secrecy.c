@@ -35,13 +35,29 @@ static struct shfs_snapshot *archive(struct kit *k, const char *name, size_t len
 	return s;
 }
 
-static struct shfs_snapshot *take_secret(struct kit *k, size_t len)
+/* before: an earlier snapshot of the file, or NULL; its reference is taken. */
+static struct shfs_snapshot *take_file(struct kit *k, const char *name, size_t len,
+                                       unsigned seed, bool secret,
+                                       struct shfs_snapshot *before)
 {
 	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
-	_cleanup_close_ int fd = kit_file(k, ".env", len, SEED);
+	_cleanup_close_ int fd = kit_file(k, name, len, seed);
 
-	shfs_snapshot_take_secret(s, fd, MANY);
-	assert_true(kit_emit_preimage(k, ".env", s));
+	if (before)
+		shfs_snapshot_follow(s, before);
+	shfs_snapshot_unref(before);
+	if (secret)
+		shfs_snapshot_take_secret(s, fd, MANY);
+	else
+		shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	assert_true(kit_emit_preimage(k, name, s));
+	return s;
+}
+
+static struct shfs_snapshot *take_secret(struct kit *k, size_t len)
+{
+	struct shfs_snapshot *s = take_file(k, ".env", len, SEED, true, NULL);
+
 	sync_all(k);
 	return s;
 }
@@ -195,24 +211,6 @@ static void too_short_to_be_one(void **state)
 	kit_end(&k);
 }
 
-/* before: an earlier snapshot of the file, or NULL; its reference is taken. */
-static struct shfs_snapshot *take_file(struct kit *k, const char *name, unsigned seed,
-                                       bool secret, struct shfs_snapshot *before)
-{
-	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
-	_cleanup_close_ int fd = kit_file(k, name, LEN, seed);
-
-	if (before)
-		shfs_snapshot_follow(s, before);
-	shfs_snapshot_unref(before);
-	if (secret)
-		shfs_snapshot_take_secret(s, fd, MANY);
-	else
-		shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
-	assert_true(kit_emit_preimage(k, name, s));
-	return s;
-}
-
 static void on_nothing(void *arg, int error)
 {
 	assert_ok(error);
@@ -238,9 +236,10 @@ static void come_and_go(struct kit *k, unsigned round)
 		if (files[i] && gone[i])
 			continue;
 		if (!files[i]) {
-			files[i] = take_file(k, name, round, i == FILES, NULL);
+			files[i] = take_file(k, name, LEN, round, i == FILES, NULL);
 			while (i < FILES && rand_r(&seed) % 2) /* it changed, maybe */
-				files[i] = take_file(k, name, round, false, files[i]);
+				files[i] =
+					take_file(k, name, LEN, round, false, files[i]);
 		} else {
 			shfs_snapshot_gone(files[i]);
 			gone[i] = true;
