@@ -146,7 +146,7 @@ void shfs_buf_set_path(struct shfs_buf *b, struct shfs_bytes root, struct shfs_b
 {
 	b->len = 0;
 	shfs_buf_add(b, root.data, root.len);
-	if (rel.len && root.len > 1)
+	if (rel.len && root.len && root.data[root.len - 1] != '/')
 		shfs_buf_char(b, '/');
 	shfs_buf_add(b, rel.data, rel.len);
 }

@@ -487,9 +487,10 @@ static void reserve_heap(void)
 
 int main(int argc, char **argv)
 {
-	struct shfs_context ctx = { .color = -1 };
+	struct shfs_context ctx;
 	int code;
 
+	shfs_context_begin(&ctx);
 	reserve_heap();
 	open_standard_fds();
 	signal(SIGXFSZ, SIG_IGN); /* an index beyond ulimit -f is an error, not the end */

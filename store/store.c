@@ -14,6 +14,7 @@
 #include "store/objects/packs.h"
 #include "store/objects/pruned.h"
 #include "store/objects/recent.h"
+#include "store/trees.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,6 +116,9 @@ static int check_or_make_format(const struct shfs_store *s, bool create)
 	if (!create || !faccessat(s->dirfd, "format", F_OK, 0))
 		return r;
 	sync_above(s->path);
+	/* a store in use whose format is damaged has records already */
+	if (r == -ENOENT && (r = shfs_trees_init(s->dirfd)))
+		return r;
 	return write_store_format(s->dirfd);
 }
 

@@ -10,6 +10,7 @@
 #include "common/config.h"
 #include "common/exit.h"
 #include "store/index/index.h"
+#include "store/trees.h"
 
 #include <stdbool.h>
 
@@ -82,6 +83,9 @@ extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
  * returns NULL. */
 
 struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code);
+/* The trees of the store (store/trees.h), borrowed. NULL: there is no store, or they
+ * cannot be read. */
+const struct shfs_trees *shfs_context_trees(void);
 
 /* The index, after the user's live mounts were asked to flush (bounded) and the journal
  * was ingested: an answer is never stale. A command that is at_once waits for that for

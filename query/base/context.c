@@ -20,8 +20,19 @@
 
 #define INDEX_WAIT_MS 200
 
+static struct shfs_context *current;
+
+void shfs_context_begin(struct shfs_context *ctx)
+{
+	*ctx = (struct shfs_context){ .color = -1 };
+	current = ctx;
+}
+
 void shfs_context_clear(struct shfs_context *ctx)
 {
+	if (ctx == current)
+		current = NULL;
+	shfs_trees_free(ctx->trees);
 	shfs_index_close(ctx->index);
 	shfs_store_close(ctx->store);
 	free(ctx->store_path);
@@ -39,6 +50,19 @@ const char *shfs_context_store_path(struct shfs_context *ctx)
 		exit(SHFS_EXIT_FAILURE);
 	}
 	return ctx->store_path;
+}
+
+const struct shfs_trees *shfs_context_trees(void)
+{
+	_cleanup_store_ struct shfs_store *store = NULL;
+
+	if (current && !current->trees_read) {
+		current->trees_read = true;
+		if (shfs_store_open(shfs_context_store_path(current), 0, &store) ||
+		    shfs_trees_load(store, &current->trees))
+			current->trees = NULL;
+	}
+	return current ? current->trees : NULL;
 }
 
 static void warn_dropped(const struct shfs_store *store, const char *file, uint64_t from,
@@ -181,7 +205,11 @@ static int freshen(struct shfs_context *ctx, int error)
 	if (begun)
 		shfs_progress_end();
 	if (r && ctx->index)
-		shfs_warn("the answer may not be up to date: %s", strerror(-r));
+		shfs_warn("the answer may not be up to date: %s",
+		          r == -EBADMSG ? "something in the store is damaged"
+		                        : strerror(-r));
+	if (r == -EBADMSG && ctx->index)
+		shfs_hint("shfs check tells what");
 	return ctx->index ? 0 : r;
 }
 

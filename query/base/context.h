@@ -18,9 +18,13 @@ struct shfs_context {
 	struct shfs_index *index;
 	struct shfs_config config;
 	bool config_read;
+	struct shfs_trees *trees;
+	bool trees_read;
 	int color; /* -1: not decided yet */
 };
 
+/* Begins the context of this program; there is one at a time. */
+void shfs_context_begin(struct shfs_context *ctx);
 void shfs_context_clear(struct shfs_context *ctx);
 
 /* Call before the program forbids itself to run others: it may need a pager later. */

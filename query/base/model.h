@@ -128,9 +128,21 @@ void shfs_process_clear(struct shfs_process_row *process);
 
 /*
  * The index's path for what the user names, malloc'ed: absolute, with the links in its
- * directories resolved as far as they exist. NULL: no memory.
+ * directories resolved as far as they exist; "hostb:~/p" as the path of another tree
+ * (store/trees.h). NULL: no memory.
  */
 char *shfs_operand_path(const char *operand);
+
+/* Does a path of the index lie on this machine? Else it is another tree's
+ * (store/trees.h), and nothing here is meant by it. */
+bool shfs_path_is_here(const char *path);
+/* Are both of one tree? */
+bool shfs_path_is_same_tree(const char *a, const char *b);
+#define SHFS_NOT_HERE " is a file of another machine"
+
+/* The path of another tree that a path here stands for by the i-th map, malloc'ed. NULL:
+ * there is none, or no memory. */
+char *shfs_path_mapped(const char *path, size_t i);
 
 /* As shfs_operand_path, but a link that the index does not have is followed, too. 1; 0 if
  * the index has no version of either (*path is set all the same); or a negative errno. */

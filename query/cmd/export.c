@@ -157,6 +157,18 @@ static int export_tar(struct shfs_context *ctx, int n, char **paths)
 	return r ? shfs_fail_output(opts.output, -r) : code;
 }
 
+/* A workflow runs on one machine, by the paths of one. */
+static int check_same_tree(const struct shfs_version *targets, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (!shfs_path_is_same_tree(targets[0].path, targets[i].path)) {
+			shfs_error("files of several machines cannot be exported "
+			           "together");
+			return SHFS_EXIT_REFUSED;
+		}
+	return 0;
+}
+
 static int run_export(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_export_format *format =
@@ -183,6 +195,8 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 		return shfs_fail_index(index, -ENOMEM);
 	for (int i = 0; i < n && !code; i++)
 		code = shfs_version_spec_find(index, argv[i + 1], &targets[i]);
+	if (!code)
+		code = check_same_tree(targets, n);
 	r = code ? 0 : shfs_workflow_new(index, targets, n, format->by_name, &wf);
 	x.wf = wf;
 	if (!code && !r)

@@ -6,6 +6,7 @@
 #include "query/base/progress.h"
 
 #include "common/io.h"
+#include "common/path.h"
 #include "common/quote.h"
 #include "recording/sandbox.h"
 #include "store/care/import.h"
@@ -25,6 +26,8 @@
 
 static struct {
 	bool dry_run, json;
+	const char **maps; /* "hostb:~/p=DIR" */
+	size_t n_maps;
 } opts;
 
 struct job {
@@ -171,6 +174,8 @@ static int take_data(struct job *j, const char *path)
 		return shfs_import_object(j->import, rest, j->data, j->len);
 	if (!strcmp(path, "shfs/alive"))
 		return shfs_import_alive(j->import, j->data, j->len);
+	if (!strcmp(path, "shfs/trees"))
+		return shfs_import_trees(j->import, j->data, j->len);
 	if (!strcmp(path, "shfs/pruned"))
 		return shfs_import_pruned(j->import, j->data, j->len);
 	return -EINVAL;
@@ -235,6 +240,69 @@ static int import_entries(struct job *j)
 	return code;
 }
 
+/* --- maps --- */
+
+static int set_import_option(const struct shfs_option *opt, const char *value)
+{
+	const char *colon = value + strcspn(value, ":/="), *equals = strchr(value, '=');
+	const char **more;
+
+	if (*colon != ':' || colon == value || !equals || !equals[1] ||
+	    (colon[1] != '/' && colon[1] != '~'))
+		return shfs_bad_value(opt, value, "TREE:DIR=DIR, as hostb:~/p=~/q");
+	more = reallocarray(opts.maps, opts.n_maps + 1, sizeof(*opts.maps));
+	if (!more)
+		return shfs_no_memory(), SHFS_EXIT_FAILURE;
+	opts.maps = more;
+	opts.maps[opts.n_maps++] = value;
+	return 0;
+}
+
+/* The directory of a map, absolute: "~" as home. NULL: no memory. */
+static char *map_directory(const char *dir, size_t len, const char *home)
+{
+	_cleanup_free_ char *copy = strndup(dir, len), *whole = NULL;
+
+	if (copy && copy[0] == '~' && (!copy[1] || copy[1] == '/'))
+		whole = shfs_path_join(home, copy + 1 + strspn(copy + 1, "/"));
+	return copy ? shfs_path_absolute(whole ?: copy) : NULL;
+}
+
+static int add_map(struct shfs_import *import, const char *map)
+{
+	const char *colon = strchr(map, ':'), *equals = strchr(map, '=');
+	_cleanup_free_ char *tree = strndup(map, colon - map), *from = NULL, *to = NULL;
+	const char *home = getenv("HOME") ?: "/", *there;
+	const struct shfs_trees *trees;
+	int r = tree ? shfs_import_place(import, &trees) : -ENOMEM;
+
+	if (r)
+		return r;
+	there = shfs_trees_home(trees, tree, strlen(tree));
+	if (!there)
+		return -ENOENT;
+	from = map_directory(colon + 1, equals - colon - 1, there);
+	to = map_directory(equals + 1, strlen(equals + 1), home);
+	return from && to ? shfs_import_map(import, tree, from, to) : -ENOMEM;
+}
+
+static int add_maps(struct job *j)
+{
+	for (size_t i = 0; i < opts.n_maps; i++) {
+		int r = add_map(j->import, opts.maps[i]);
+
+		if (r == -ENOENT)
+			return shfs_error(
+				       "--map %s: no records are of another machine of "
+				       "that name",
+				       opts.maps[i]),
+			       SHFS_EXIT_NOT_FOUND;
+		if (r)
+			return explain_import_failure(j, NULL, r);
+	}
+	return 0;
+}
+
 /* --- output --- */
 
 static int json_import(const struct shfs_import_stats *s)
@@ -250,6 +318,10 @@ static int json_import(const struct shfs_import_stats *s)
 	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
 	shfs_json_int(&json, "alive", (int64_t)s->alive);
 	shfs_json_int(&json, "missing", (int64_t)s->missing);
+	if (*s->tree)
+		shfs_json_str(&json, "tree", s->tree);
+	else
+		shfs_json_null(&json, "tree");
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
@@ -272,6 +344,9 @@ static int show_import(const struct shfs_import_stats *s)
 		       s->objects, size.data ?: "",
 		       s->files_known || s->objects_known ? "; the others were there"
 		                                          : "");
+	if (*s->tree)
+		printf("  the files of %s are %s:/... here%s\n", s->tree, s->tree,
+		       s->several_trees ? "; so are those of other machines" : "");
 	if (s->alive)
 		printf("  when the archive was made, %" PRIu64 " recording%s on: what "
 		       "came later is not in it\n",
@@ -286,7 +361,7 @@ static int show_import(const struct shfs_import_stats *s)
 
 static int run_import(struct shfs_context *ctx, int argc, char **argv)
 {
-	struct job j = { .name = argv[0] };
+	struct job j = { .name = argc ? argv[0] : "import" };
 	struct shfs_import_stats stats;
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store = shfs_context_store(ctx, true, &code);
@@ -300,29 +375,49 @@ static int run_import(struct shfs_context *ctx, int argc, char **argv)
 	/* a stranger may have made the archive */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
 	shfs_progress_begin("reading the archive");
-	code = r ? explain_import_failure(&j, NULL, r) : import_entries(&j);
+	code = r ? explain_import_failure(&j, NULL, r) : 0;
+	if (!code && argc)
+		code = import_entries(&j);
+	if (!code)
+		code = add_maps(&j);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	if (!code && (r = shfs_import_finish(j.import, hook_dir, &stats)))
 		code = explain_import_failure(&j, NULL, r);
 	shfs_progress_end();
 	shfs_import_free(j.import);
-	return code ? code : show_import(&stats);
+	free(opts.maps);
+	return code || !argc ? code : show_import(&stats);
+}
+
+static int check_import(struct shfs_context *ctx, int argc)
+{
+	if (argc || opts.n_maps)
+		return 0;
+	shfs_error("shfs import wants an argument");
+	shfs_hint("usage: shfs import [OPTIONS] ARCHIVE");
+	return SHFS_EXIT_USAGE;
 }
 
 const struct shfs_command shfs_cmd_import = {
 	.name = "import",
-	.args = "ARCHIVE",
+	.args = "[ARCHIVE]",
 	.summary = "Import an archive that shfs export tar wrote",
 	.description =
 		"Everything is checked first. What the store already has stays as it "
 		"is;\n"
 		"what was forgotten here and is in the archive comes back. - means\n"
-		"standard input.",
+		"standard input.\n"
+		"\n"
+		"What another machine recorded stays apart: its files are named\n"
+		"hostb:~/p/x. With --map, a directory here stands for one there.",
 	.options = {
 	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add",
 	  .flag = &opts.dry_run },
+	{ "map", 0, "TREE:DIR=DIR", "a project there is this one here (hostb:~/p=~/q)" },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
-	.operands = { 1, 1 },
+	.operands = { 0, 1 },
+	.option = set_import_option,
+	.check = check_import,
 	.run = run_import,
 };

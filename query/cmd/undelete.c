@@ -378,6 +378,12 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 	struct found found = { 0 };
 	int r = shfs_operand_file(index, operand, &path);
 
+	if (path && !shfs_path_is_here(path)) {
+		shfs_show_path(&shown, path);
+		shfs_error("%s" SHFS_NOT_HERE, shown.data);
+		shfs_hint("shfs restore --to DIR brings a version of it here");
+		return SHFS_EXIT_REFUSED;
+	}
 	if (r >= 0 && path) {
 		found.git = opts.git || shfs_path_is_version_control(path);
 		r = collect_deleted_below(index, path, set, &found);

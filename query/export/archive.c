@@ -171,6 +171,8 @@ struct out {
 	struct shfs_objects pruned; /* tombstones for objects of the exported journal */
 	struct shfs_buf alive;      /* segments of recordings that go on, one in each
 	                             * line */
+	struct shfs_buf boots; /* those that recorded the files: lines of the host and
+	                        * the boot's first digits */
 };
 
 /* A negative errno; libarchive's own numbers, which are no errnos, become EIO. */
@@ -210,7 +212,11 @@ static int write_file(const char *host, const char *name, const struct shfs_buf 
 	int r;
 
 	shfs_buf_printf(&path, "shfs/journal/%s/%s", host, name);
-	r = path.failed ? -ENOMEM : begin_entry(o, path.data, (int64_t)bytes->len);
+	if (strchr(name, '-'))
+		shfs_buf_printf(&o->boots, "\n%s %.8s\n", host, strchr(name, '-') + 1);
+	r = path.failed || o->boots.failed
+	            ? -ENOMEM
+	            : begin_entry(o, path.data, (int64_t)bytes->len);
 	return r ? r : write_data(o, bytes->data, bytes->len);
 }
 
@@ -273,6 +279,30 @@ static int write_pruned(struct out *o)
 	return r ? r : write_data(o, list.data, list.len);
 }
 
+static bool is_archived_boot(const char *host, const char *boot, void *arg)
+{
+	const struct out *o = arg;
+	char line[80];
+
+	snprintf(line, sizeof(line), "\n%s %.8s\n", host, boot);
+	return o->boots.len && strstr(o->boots.data, line);
+}
+
+/* Writes whose files they are. */
+static int write_trees(struct out *o)
+{
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+	struct shfs_trees *trees = NULL;
+	int r = shfs_trees_load(o->store, &trees);
+
+	if (!r)
+		r = shfs_trees_print(trees, is_archived_boot, o, &list);
+	shfs_trees_free(trees);
+	if (!r)
+		r = begin_entry(o, "shfs/trees", (int64_t)list.len);
+	return r ? r : write_data(o, list.data, list.len);
+}
+
 static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 {
 	struct shfs_handed_out to = {
@@ -295,6 +325,8 @@ static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 	if (!r && o->alive.len)
 		r = begin_entry(o, "shfs/alive", (int64_t)o->alive.len)
 		            ?: write_data(o, o->alive.data, o->alive.len);
+	if (!r)
+		r = write_trees(o);
 	if (!r)
 		r = write_pruned(o);
 	if (!r && archive_write_close(o->tar))
@@ -349,6 +381,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	part_clear(&p);
 	shfs_objects_free(&o.pruned);
 	shfs_buf_free(&o.alive);
+	shfs_buf_free(&o.boots);
 	if (object)
 		fclose(object);
 	*written = !code;

@@ -114,11 +114,11 @@ void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
 {
 	_cleanup_buf_ struct shfs_buf place = { 0 };
 
-	if (shfs_export_is_archived(file))
-		add_crate_path(&place, x, file);
-	else
-		shfs_buf_str(&place, file->version.path);
-	shfs_buf_str(out, shfs_export_is_archived(file) ? "" : "file://");
+	if (!shfs_export_is_archived(file)) {
+		shfs_export_file_uri(out, file->version.path);
+		return;
+	}
+	add_crate_path(&place, x, file);
 	shfs_quote_uri(out, place.data ?: "", place.len);
 	out->failed |= place.failed;
 }

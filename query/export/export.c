@@ -27,6 +27,16 @@ void shfs_export_when(struct shfs_buf *out, const struct shfs_step *step)
 	shfs_show_directory(out, step->entry->command.cwd);
 }
 
+void shfs_export_file_uri(struct shfs_buf *out, const char *path)
+{
+	size_t tree = shfs_path_is_here(path) ? 0 : strcspn(path, ":");
+
+	shfs_buf_str(out, "file://");
+	shfs_quote_uri(out, path, tree);
+	path += tree + (tree != 0);
+	shfs_quote_uri(out, path, strlen(path));
+}
+
 void shfs_export_left_by(struct shfs_buf *out, const struct shfs_workflow_file *source)
 {
 	const struct shfs_entry *entry = source->left_by ? &source->left_by->entry : NULL;

@@ -48,6 +48,8 @@ void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text);
 void shfs_export_when(struct shfs_buf *out, const struct shfs_step *step);
 /* Adds where a source comes from: "left by 4f2a91c (vim config.yaml)"; or nothing. */
 void shfs_export_left_by(struct shfs_buf *out, const struct shfs_workflow_file *source);
+/* Adds a file's URI, with the name of its tree (store/trees.h) as the host. */
+void shfs_export_file_uri(struct shfs_buf *out, const char *path);
 /* Adds "a@1 b@3", escaped; shfs_export_list puts lead before them, if there are any. */
 void shfs_export_names(struct shfs_buf *out, const struct shfs_files *files);
 void shfs_export_list(struct shfs_buf *out, const char *lead,

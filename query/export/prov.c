@@ -70,12 +70,6 @@ static void add_agent(struct shfs_buf *out)
 		shfs_buf_printf(out, "%u", getuid());
 }
 
-static void add_location_uri(struct shfs_buf *out, const char *path)
-{
-	shfs_buf_str(out, "file://");
-	shfs_quote_uri(out, path, strlen(path));
-}
-
 /* Adds the name of the activity: a text that may contain any bytes. */
 static void add_activity_label(struct shfs_buf *out, const struct shfs_entry *entry)
 {
@@ -226,7 +220,7 @@ static void add_uri(struct shfs_json *json, const char *path)
 {
 	_cleanup_buf_ struct shfs_buf uri = { 0 };
 
-	add_location_uri(&uri, path);
+	shfs_export_file_uri(&uri, path);
 	add_typed(json, "prov:location", uri.data ?: "", "xsd:anyURI");
 	json->out.failed |= uri.failed;
 }
@@ -467,7 +461,7 @@ static void link_activity(struct shfs_buf *out, const char *predicate,
 static void link_place(struct shfs_buf *out, const char *path)
 {
 	shfs_buf_str(out, " ;\n\tprov:atLocation <");
-	add_location_uri(out, path);
+	shfs_export_file_uri(out, path);
 	shfs_buf_char(out, '>');
 }
 

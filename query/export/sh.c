@@ -77,7 +77,7 @@ static void add_script_head(struct shfs_export *x)
 	shfs_export_names(&x->out, &x->wf->targets);
 	shfs_buf_str(&x->out, "\n# usage: bash SCRIPT [DIR]\n"
 	                      "# DIR, empty or missing (default: a new one), becomes ");
-	shfs_quote_display(&x->out, x->wf->base, strlen(x->wf->base));
+	shfs_show_directory(&x->out, x->wf->base);
 	shfs_buf_char(&x->out, '\n');
 	shfs_buf_str(&x->out, head);
 	if (has_copies(x->wf))

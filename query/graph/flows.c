@@ -58,9 +58,10 @@ static int64_t pipe_number(const char *text)
 /* Is it a file that is none of the project's, where someone else may read it? */
 static int is_elsewhere(struct shfs_graph *g, const char *text)
 {
+	const char *slash = strchr(text, '/'); /* behind the name of a tree */
 	int r;
 
-	if (*text != '/' || !strncmp(text, "/dev/", 5))
+	if (!slash || !strncmp(slash, "/dev/", 5))
 		return 0;
 	r = shfs_file_is_recorded(g->index, text);
 	return r < 0 ? r : !r;

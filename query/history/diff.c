@@ -70,6 +70,11 @@ int shfs_diff_now(const char *path, struct shfs_diff_side *s)
 	struct stat st;
 
 	shfs_show_path(&name, path);
+	if (!shfs_path_is_here(path)) {
+		shfs_error("%s" SHFS_NOT_HERE, name.data);
+		shfs_hint("compare two versions");
+		return TROUBLE;
+	}
 	s->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (s->fd < 0 || fstat(s->fd, &st)) {
 		if (errno == ENOENT) {

@@ -2,6 +2,7 @@
 #include "query/restore/restore-set.h"
 
 #include "common/path.h"
+#include "query/base/model.h"
 
 #include <errno.h>
 #include <string.h>
@@ -62,8 +63,14 @@ static int run_one(struct shfs_restorer *restorer, const struct shfs_restore_set
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct shfs_restore_target target = { item->base, item->below, set->no_links };
-	int code = shfs_restore(restorer, &item->version, &target, &message);
+	int code = SHFS_EXIT_REFUSED;
 
+	if (shfs_path_is_here(item->base)) {
+		code = shfs_restore(restorer, &item->version, &target, &message);
+	} else {
+		shfs_show_path(&message, item->version.path);
+		shfs_buf_str(&message, SHFS_NOT_HERE ": restore it --to a place here");
+	}
 	if (message.failed || !message.data)
 		shfs_no_memory();
 	else if (code)

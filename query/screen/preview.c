@@ -148,6 +148,10 @@ static bool take_present(const struct shfs_preview *p, const char *path,
 	struct stat st;
 
 	shfs_buf_char(&side->label, 'x');
+	if (!shfs_path_is_here(path)) {
+		add_preview_note(p, out, "it" SHFS_NOT_HERE);
+		return false;
+	}
 	side->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (side->fd < 0 || fstat(side->fd, &st))
 		add_preview_note(p, out,

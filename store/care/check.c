@@ -8,6 +8,7 @@
 #include "store/journal/journal.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
+#include "store/trees.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +25,12 @@
 /* --- flaws --- */
 
 static const char *const names[] = {
-	[SHFS_FLAW_RECORD] = "record",       [SHFS_FLAW_SEGMENT] = "segment",
-	[SHFS_FLAW_FRAME] = "frame",         [SHFS_FLAW_LOOKUP] = "lookup",
-	[SHFS_FLAW_CONTENT] = "content",     [SHFS_FLAW_MISSING] = "missing",
-	[SHFS_FLAW_PRUNED] = "pruned",       [SHFS_FLAW_INDEX] = "index",
-	[SHFS_FLAW_MODE] = "mode",           [SHFS_FLAW_TORN] = "torn",
-	[SHFS_FLAW_UNCHECKED] = "unchecked",
+	[SHFS_FLAW_RECORD] = "record",   [SHFS_FLAW_SEGMENT] = "segment",
+	[SHFS_FLAW_FRAME] = "frame",     [SHFS_FLAW_LOOKUP] = "lookup",
+	[SHFS_FLAW_CONTENT] = "content", [SHFS_FLAW_MISSING] = "missing",
+	[SHFS_FLAW_PRUNED] = "pruned",   [SHFS_FLAW_TREES] = "trees",
+	[SHFS_FLAW_INDEX] = "index",     [SHFS_FLAW_MODE] = "mode",
+	[SHFS_FLAW_TORN] = "torn",       [SHFS_FLAW_UNCHECKED] = "unchecked",
 };
 
 const char *shfs_flaw_name(enum shfs_flaw_kind kind)
@@ -343,6 +344,20 @@ static int check_pruned(struct check_run *run)
 	return 0;
 }
 
+static int check_trees(struct check_run *run)
+{
+	struct shfs_trees *trees = NULL;
+	int r = shfs_trees_load(run->store, &trees);
+
+	shfs_trees_free(trees);
+	if (!r || r == -ENOMEM)
+		return r;
+	check_say(check_flaw(run, SHFS_FLAW_TREES, 0, 0, "trees"), "%s",
+	          r == -EBADMSG ? "this list of records of other machines is damaged"
+	                        : strerror(-r));
+	return 0;
+}
+
 static int find_missing_objects(struct check_run *run)
 {
 	int r = check_pruned(run);
@@ -438,6 +453,8 @@ static int check_all_parts(struct check_run *run)
 	_cleanup_index_ struct shfs_index *index = NULL;
 	int r = check_modes(run);
 
+	if (!r)
+		r = check_trees(run);
 	if (!r)
 		r = shfs_journal_walk(run->store, SHFS_JOURNAL_ALL, check_journal_file,
 		                      run);

@@ -14,6 +14,7 @@
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
+#include "store/trees.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,14 +38,24 @@ struct staged {
 	struct archived archived;
 };
 
+/* A boot that recorded files of the archive. */
+struct boot {
+	char host[65], id[64];
+};
+
 struct shfs_import {
 	struct shfs_store *store;
 	struct lease_gate gate; /* held until the journal names the put objects */
 	bool dry_run;
 	bool has_pruned, has_alive;
 	bool alone; /* the store is locked: nobody records into it */
+	bool trees_changed;
 	struct staged *files;
 	size_t n_files, cap_files;
+	struct boot *boots;
+	size_t n_boots, cap_boots, n_placed;
+	struct shfs_trees *listed; /* the archive's list; NULL: it has none */
+	struct shfs_trees *trees;  /* of the store; NULL: not looked at yet */
 	struct shfs_objects came, named, pruned;
 	struct shfs_put *puts[BATCH_MAX];
 	struct shfs_object_id put_ids[BATCH_MAX]; /* their names in the archive */
@@ -105,6 +116,9 @@ void shfs_import_free(struct shfs_import *m)
 	}
 	for (size_t i = 0; i < m->n_puts; i++)
 		shfs_put_free(m->puts[i]);
+	free(m->boots);
+	shfs_trees_free(m->listed);
+	shfs_trees_free(m->trees);
 	free(m->files);
 	shfs_objects_free(&m->came);
 	shfs_objects_free(&m->named);
@@ -200,6 +214,110 @@ static int count_missing_objects(struct shfs_import *m)
 	shfs_objects_free(&m->pruned);
 	m->pruned = pruned;
 	return r;
+}
+
+/* --- trees --- */
+
+int shfs_import_trees(struct shfs_import *m, const char *text, size_t len)
+{
+	return m->listed ? -EEXIST : shfs_trees_parse(text, len, &m->listed);
+}
+
+/* Notes the boot that recorded a file. */
+static int note_boot(struct shfs_import *m, const char *host, struct shfs_bytes id)
+{
+	struct boot boot = { 0 };
+
+	if (!id.len || id.len >= sizeof(boot.id) || memchr(id.data, '\0', id.len))
+		return -EBADMSG;
+	strcpy(boot.host, host); /* is_host */
+	memcpy(boot.id, id.data, id.len);
+	for (size_t i = 0; i < m->n_boots; i++)
+		if (!memcmp(&m->boots[i], &boot, sizeof(boot)))
+			return 0;
+	if (!MAKE_ROOM(m->boots, m->n_boots, m->cap_boots))
+		return -ENOMEM;
+	m->boots[m->n_boots++] = boot;
+	return 0;
+}
+
+struct search {
+	const struct boot *boot;
+};
+
+/* Is the file of the boot? Its name has the first digits, behind the kind. */
+static int is_of_boot(const struct shfs_journal_file *file, void *arg)
+{
+	const struct search *s = arg;
+	const char *dash = strchr(file->name, '-');
+
+	return dash && !strcmp(file->host, s->boot->host) &&
+	       !strncmp(dash + 1, s->boot->id, 8);
+}
+
+/* Decides whose tree a boot is of. What the journal has of it is of this one. */
+static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
+                      const struct boot *boot)
+{
+	struct shfs_bytes id = shfs_bytes_str(boot->id),
+			  host = shfs_bytes_str(boot->host);
+	struct shfs_tree_identity by_host = { .machine = "-", .home = (char *)"" };
+	const struct shfs_tree_identity *identity = &by_host;
+	const char *name = shfs_trees_of_boot(trees, host, id);
+	struct search search = { boot };
+	int r;
+
+	if (!name) {
+		strcpy(by_host.host, boot->host);
+		if (m->listed)
+			identity = shfs_trees_identity(m->listed, host, id);
+		if (!identity)
+			return -EBADMSG;
+		r = shfs_journal_walk(m->store, SHFS_JOURNAL_ALL, is_of_boot, &search);
+		if (r)
+			return MIN(r, 0);
+		r = shfs_trees_add(trees, identity, &name);
+		if (!r && name)
+			r = shfs_trees_add_boot(trees, boot->host, boot->id, name);
+		m->trees_changed |= !r && name;
+		if (r || !name)
+			return r;
+	}
+	if (!*m->stats.tree)
+		snprintf(m->stats.tree, sizeof(m->stats.tree), "%s", name);
+	m->stats.several_trees |= strcmp(m->stats.tree, name) != 0;
+	return 0;
+}
+
+int shfs_import_place(struct shfs_import *m, const struct shfs_trees **trees)
+{
+	int r = m->trees ? 0 : shfs_trees_load(m->store, &m->trees);
+
+	for (; m->n_placed < m->n_boots && !r; m->n_placed++)
+		r = place_boot(m, m->trees, &m->boots[m->n_placed]);
+	if (!r && trees)
+		*trees = m->trees;
+	return r;
+}
+
+int shfs_import_map(struct shfs_import *m, const char *tree, const char *from,
+                    const char *to)
+{
+	int r = shfs_import_place(m, NULL);
+
+	if (!r)
+		r = shfs_trees_map(m->trees, tree, from, to);
+	m->trees_changed |= !r;
+	return r;
+}
+
+/* Writes whose the files are, before any of them is in the journal. */
+static int save_trees(struct shfs_import *m)
+{
+	int r = shfs_import_place(m, NULL);
+
+	return r || !m->trees_changed || m->dry_run ? r
+	                                            : shfs_trees_save(m->store, m->trees);
 }
 
 /* --- segments --- */
@@ -322,6 +440,8 @@ static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f
 		                                shfs_segment_producer(m.there)->instance,
 		                                m.last_seq);
 	if (!r)
+		r = note_boot(import, f->host, shfs_segment_producer(m.there)->boot_id);
+	if (!r)
 		r = stage_segment(&m, dirfd, f);
 	shfs_segment_close(m.here);
 	shfs_segment_close(m.there);
@@ -331,18 +451,27 @@ static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f
 
 /* --- hook logs --- */
 
-static int stage_log(int dirfd, struct staged *f, const void *data, size_t len)
+static int stage_log(struct shfs_import *m, int dirfd, struct staged *f, const void *data,
+                     size_t len)
 {
 	struct shfs_hooklog *log;
 	struct shfs_record rec;
+	bool is_valid = !len; /* damage is fine beside a valid record */
 	char name[300];
 	int r = shfs_hooklog_from_memory(data, len, &log);
 
 	if (r)
 		return r;
-	r = shfs_hooklog_next(log, &rec);
-	if (r >= 0)
-		r = r || !len ? 0 : -EBADMSG; /* damage is fine beside a valid record */
+	while ((r = shfs_hooklog_next(log, &rec)) > 0) {
+		is_valid = true;
+		r = rec.type == SHFS_REC_SESSION
+		            ? note_boot(m, f->host, rec.session.boot_id)
+		            : 0;
+		if (r)
+			break;
+	}
+	if (!r && !is_valid)
+		r = -EBADMSG;
 	shfs_hooklog_close(log);
 	staged_name(f, name);
 	return r ? r : shfs_write_file_at(dirfd, name, 0600, data, len);
@@ -488,7 +617,7 @@ int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
 	if (dirfd < 0)
 		return dirfd;
 	if (f->hook_log)
-		return stage_log(dirfd, f, data, len);
+		return stage_log(m, dirfd, f, data, len);
 	r = merge_segment(m, dirfd, f, data, len);
 	return r > 0 ? merge_segment(m, dirfd, f, data, len) : r;
 }
@@ -585,6 +714,8 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 		r = count_missing_objects(m);
 	if (!r)
 		r = install_all(m, true);
+	if (!r)
+		r = save_trees(m);
 	if (!r && !m->dry_run && m->pruned.n)
 		r = pruned_add(m->store, m->pruned.ids, m->pruned.n);
 	if (!r)
@@ -594,7 +725,8 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 	for (size_t i = 0; i < m->n_files; i++)
 		m->stats.files_known += m->files[i].known;
 	m->stats.files = m->n_files;
-	if (!r && !m->dry_run && m->stats.files_known < m->stats.files)
+	if (!r && !m->dry_run &&
+	    (m->trees_changed || m->stats.files_known < m->stats.files))
 		r = index_dir_announce(m->store)
 		            ?: shfs_index_rebuild(m->store, hook_dir, NULL);
 	if (!r)

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "store/store.h"
+#include "store/trees.h"
 
 struct shfs_import;
 
@@ -43,11 +44,28 @@ _must_check_ int shfs_import_pruned(struct shfs_import *import, const void *data
 _must_check_ int shfs_import_alive(struct shfs_import *import, const char *lines,
                                    size_t len);
 
+/* Adds the archive's list of trees (store/trees.h). Without one, each host is a tree.
+ * -EEXIST: it came before; -EBADMSG: damaged. */
+_must_check_ int shfs_import_trees(struct shfs_import *import, const char *text,
+                                   size_t len);
+
+/* Decides of which trees the files are that were added so far; *trees, borrowed, has
+ * those of the store and of the archive, unless it is NULL. Once all files were added.
+ * -EBADMSG: a list is damaged. */
+_must_check_ int shfs_import_place(struct shfs_import *import,
+                                   const struct shfs_trees **trees);
+/* Maps a directory of a tree, as shfs_trees_map does. -ENOENT: there is no such tree. */
+_must_check_ int shfs_import_map(struct shfs_import *import, const char *tree,
+                                 const char *from, const char *to);
+
 struct shfs_import_stats {
 	uint64_t files, files_known; /* files of the journal; those with nothing new */
 	uint64_t objects, objects_known, bytes;
 	uint64_t alive;   /* new recordings that had not ended when they were archived */
 	uint64_t missing; /* objects that the files name, and that were lost */
+	/* a tree of another machine that files are of; "": there is none */
+	char tree[SHFS_TREE_NAME_MAX];
+	bool several_trees;
 };
 
 /* Installs all files, and makes the index again. -EBUSY: the archive has more of files

@@ -11,6 +11,7 @@
 #include "store/objects/collect.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
+#include "store/trees.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -376,6 +377,8 @@ static int mend(struct repair *rp, size_t i)
 		return r ? r : note_pack(rp, f->file);
 	case SHFS_FLAW_PRUNED:
 		return copy_aside(rp, f->file, 0, 0) ?: pruned_mend(rp->store);
+	case SHFS_FLAW_TREES:
+		return copy_aside(rp, f->file, 0, 0) ?: shfs_trees_mend(rp->store);
 	case SHFS_FLAW_MISSING:
 		return shfs_objects_add(&rp->known.objects, &f->object);
 	default:

@@ -441,16 +441,34 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 static int boot_get(struct shfs_ingest *ing, struct shfs_bytes host,
                     struct shfs_bytes boot, int64_t *out)
 {
+	const char *tree = shfs_trees_of_boot(ing->trees, host, boot) ?: "";
 	int r = shfs_sql_int(ing->index, out,
 	                     "SELECT boot_id FROM boot WHERE host = ? AND boot = ?",
 	                     shfs_arg_text(host), shfs_arg_text(boot));
 
 	if (r)
 		return MIN(r, 0);
-	r = shfs_sql_run(ing->index, "INSERT INTO boot (host, boot) VALUES (?, ?)",
-	                 shfs_arg_text(host), shfs_arg_text(boot));
+	r = shfs_sql_run(ing->index,
+	                 "INSERT INTO boot (host, boot, tree) VALUES (?, ?, ?)",
+	                 shfs_arg_text(host), shfs_arg_text(boot),
+	                 shfs_arg_text(shfs_bytes_str(tree)));
 	*out = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
+}
+
+int shfs_path_in_tree(struct shfs_ingest *ing, const char *tree, struct shfs_bytes path,
+                      struct shfs_bytes *out)
+{
+	struct shfs_buf *buf = &ing->in_tree;
+
+	*out = path;
+	if (!tree || !*tree || !path.len || path.data[0] != '/')
+		return 0;
+	buf->len = 0;
+	shfs_buf_printf(buf, "%s:", tree);
+	shfs_buf_add(buf, path.data, path.len);
+	*out = (struct shfs_bytes){ buf->data, buf->len };
+	return buf->failed ? -ENOMEM : 0;
 }
 
 int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
@@ -459,7 +477,9 @@ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
 	struct shfs_bytes root;
 	int r = shfs_sql_get(ing->index, &stmt,
 	                     "SELECT boot_id, pid_namespace, last_seq, lost_seq, last_ns,"
-	                     " root FROM producer WHERE producer_id = ?",
+	                     " root, (SELECT b.tree FROM boot b"
+	                     "  WHERE b.boot_id = p.boot_id)"
+	                     " FROM producer p WHERE producer_id = ?",
 	                     shfs_arg_int(producer_id));
 
 	ing->producer.id = 0;
@@ -475,6 +495,8 @@ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
 	root.len = sqlite3_column_bytes(stmt, 5);
 	ing->producer.root.len = 0;
 	shfs_buf_add(&ing->producer.root, root.data, root.len);
+	snprintf(ing->producer.tree, sizeof(ing->producer.tree), "%s",
+	         (const char *)sqlite3_column_text(stmt, 6) ?: "");
 	if (ing->producer.root.failed)
 		return -ENOMEM;
 	r = shfs_string_id(ing, root, &ing->producer.root_id);
@@ -508,9 +530,14 @@ static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
                            const struct shfs_record *rec, int64_t *out)
 {
 	const struct shfs_rec_producer *p = &rec->producer;
+	struct shfs_bytes root;
 	int64_t boot_id = 0;
 	int r = boot_get(ing, host, p->boot_id, &boot_id);
 
+	if (!r)
+		r = shfs_path_in_tree(ing,
+		                      shfs_trees_of_boot(ing->trees, host, p->boot_id),
+		                      p->root, &root);
 	if (!r)
 		r = shfs_sql_run(
 			ing->index,
@@ -520,7 +547,7 @@ static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
 			" ON CONFLICT DO UPDATE"
 			" SET begin_ns = min(begin_ns, excluded.begin_ns)",
 			shfs_arg_int(boot_id), shfs_arg_blob(p->instance),
-			shfs_arg_text(p->kind), shfs_arg_text(p->root),
+			shfs_arg_text(p->kind), shfs_arg_text(root),
 			shfs_arg_text(p->software), shfs_arg_int(p->pid_namespace),
 			shfs_arg_int(p->pid), shfs_arg_int(p->start_ticks),
 			shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns));
@@ -615,6 +642,20 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 	}
 }
 
+/* Numbers of devices are those of one machine: another tree's are made different. */
+static void separate_devices(const struct shfs_ingest *ing, struct shfs_record *rec)
+{
+	const char *tree = ing->producer.tree;
+	uint64_t salt = *tree ? shfs_object_hash64(tree, strlen(tree)) : 0;
+
+	if (rec->type == SHFS_REC_ACCESS)
+		rec->access.dev ^= salt;
+	else if (rec->type == SHFS_REC_PATHOP)
+		rec->pathop.dev ^= salt;
+	else if (rec->type == SHFS_REC_PREIMAGE)
+		rec->preimage.dev ^= salt;
+}
+
 int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_record *rec)
 {
 	int r;
@@ -627,6 +668,7 @@ int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_rec
 	r = clock_note(ing, ing->producer.boot_id, rec->time);
 	if (r)
 		return r;
+	separate_devices(ing, rec);
 	return rec->type == SHFS_REC_END ? apply_end(ing, rec) : apply_event(ing, rec);
 }
 
@@ -656,9 +698,15 @@ static int apply_session(struct shfs_ingest *ing, const char *host,
 {
 	const struct shfs_rec_session *s = &rec->session;
 	int64_t boot_id = 0, session_id = 0;
+	struct shfs_bytes cwd;
 	char id[17];
 	int known, r = boot_get(ing, shfs_bytes_str(host), s->boot_id, &boot_id);
 
+	if (!r)
+		r = shfs_path_in_tree(ing,
+		                      shfs_trees_of_boot(ing->trees, shfs_bytes_str(host),
+		                                         s->boot_id),
+		                      s->cwd, &cwd);
 	if (!r)
 		r = public_id(shfs_bytes_str(host), s->boot_id, s->pid, s->start_ticks,
 		              NULL, 0, id);
@@ -680,7 +728,7 @@ static int apply_session(struct shfs_ingest *ing, const char *host,
 		shfs_arg_text(shfs_bytes_str(id)), shfs_arg_int(boot_id),
 		shfs_arg_int(s->pid_namespace), shfs_arg_int(s->pid),
 		shfs_arg_int(s->start_ticks), shfs_arg_text(s->shell),
-		shfs_arg_text(s->tty), shfs_arg_text(s->cwd), shfs_arg_id(0),
+		shfs_arg_text(s->tty), shfs_arg_text(cwd), shfs_arg_id(0),
 		shfs_arg_int(rec->time.real_ns));
 	if (r)
 		return r;
@@ -711,18 +759,25 @@ static struct shfs_bytes text_column(sqlite3_stmt *stmt, int col)
 	return (struct shfs_bytes){ text, sqlite3_column_bytes(stmt, col) };
 }
 
-static int command_id_of(struct shfs_ingest *ing, const struct shfs_record *rec,
-                         char out[static 17])
+/* The public id of a command that begins, and its directory. */
+static int identify_command(struct shfs_ingest *ing, const struct shfs_record *rec,
+                            char out[static 17], struct shfs_bytes *cwd)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	uint64_t more[2] = { rec->begin.number, rec->time.real_ns };
 	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT b.host, b.boot, s.pid, s.start_ticks FROM session s"
-	                     " JOIN boot b USING (boot_id) WHERE s.session_id = ?",
+	                     "SELECT b.host, b.boot, s.pid, s.start_ticks, b.tree"
+	                     " FROM session s JOIN boot b USING (boot_id)"
+	                     " WHERE s.session_id = ?",
 	                     shfs_arg_int(ing->session.session_id));
+	const char *tree;
 
 	if (r <= 0)
 		return r ? r : -EBADMSG;
+	tree = (const char *)sqlite3_column_text(stmt, 4);
+	r = shfs_path_in_tree(ing, tree, rec->begin.cwd, cwd);
+	if (r)
+		return r;
 	return public_id(text_column(stmt, 0), text_column(stmt, 1),
 	                 sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
 	                 more, 2, out);
@@ -731,11 +786,12 @@ static int command_id_of(struct shfs_ingest *ing, const struct shfs_record *rec,
 static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	const struct shfs_rec_begin *b = &rec->begin;
+	struct shfs_bytes cwd;
 	char id[17];
 	int r = close_open_command(ing, rec->time.real_ns);
 
 	if (!r)
-		r = command_id_of(ing, rec, id);
+		r = identify_command(ing, rec, id, &cwd);
 	if (!r)
 		r = shfs_sql_run(
 			ing->index,
@@ -747,7 +803,7 @@ static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
 			shfs_arg_text(shfs_bytes_str(id)),
 			shfs_arg_int(ing->session.session_id), shfs_arg_int(b->number),
 			shfs_arg_text(b->text), shfs_arg_int(b->hidden != 0),
-			shfs_arg_int(b->redacted), shfs_arg_text(b->cwd),
+			shfs_arg_int(b->redacted), shfs_arg_text(cwd),
 			shfs_arg_int(rec->time.real_ns), shfs_arg_int(rec->time.boot_ns),
 			shfs_arg_int(rec->boot_resolution_ns), shfs_arg_int(b->last_pid));
 	if (r)

@@ -59,7 +59,8 @@ static bool is_dead(const struct here *here, sqlite3_stmt *stmt)
 	bool followed = sqlite3_column_int(stmt, 6);
 
 	if (!is_column(stmt, 2, here->boot_id))
-		return followed || is_column(stmt, 1, here->host);
+		return followed ||
+		       (is_column(stmt, 1, here->host) && is_column(stmt, 7, ""));
 	if ((uint64_t)sqlite3_column_int64(stmt, 3) != here->pid_namespace)
 		return followed;
 	return !is_running(sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5));
@@ -100,9 +101,11 @@ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out)
 		ing->index, &stmt,
 		"SELECT p.producer_id, b.host, b.boot, p.pid_namespace, p.pid,"
 		" p.start_ticks, EXISTS (SELECT 1 FROM producer q JOIN boot c"
-		"  USING (boot_id) WHERE c.host = b.host"
+		"  USING (boot_id) WHERE c.host = b.host AND c.tree = b.tree"
 		"  AND q.begin_ns > max(p.begin_ns, p.last_ns)"
-		"  AND (q.boot_id <> p.boot_id OR (q.root = p.root AND q.kind = p.kind)))"
+		"  AND (q.boot_id <> p.boot_id OR (q.root = p.root AND q.kind = "
+		"p.kind))),"
+		" b.tree"
 		" FROM producer p JOIN boot b USING (boot_id)"
 		/* shfs restore waits for each record, and reports errors */
 		" WHERE p.end_ns IS NULL AND p.dead = 0 AND p.kind <> 'restore'");

@@ -873,8 +873,10 @@ static int ingest_journal(struct shfs_ingest *ing, const char *hook_dir)
 	if (index->read_only)
 		return index->read_only;
 	ing->data_version = -1;
-	r = shfs_sql_int(index, &last_task_id,
-	                 "SELECT coalesce(max(task_id), 0) FROM task");
+	r = shfs_trees_load(index->store, &ing->trees);
+	if (!r)
+		r = shfs_sql_int(index, &last_task_id,
+		                 "SELECT coalesce(max(task_id), 0) FROM task");
 	if (r >= 0)
 		r = ingest_all(ing, &w, hook_dir, &not_copied);
 	if (!r)
@@ -892,6 +894,8 @@ static int ingest_journal(struct shfs_ingest *ing, const char *hook_dir)
 	shfs_buf_free(&ing->producer.root);
 	shfs_buf_free(&ing->path);
 	shfs_buf_free(&ing->path2);
+	shfs_buf_free(&ing->in_tree);
+	shfs_trees_free(ing->trees);
 	if (end || r)
 		return end ? end : r;
 	return not_copied;

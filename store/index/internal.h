@@ -11,6 +11,7 @@
 #include "store/index/index.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
+#include "store/trees.h"
 
 #define SHFS_BUSY_MS 10000 /* default wait for another writer */
 
@@ -238,12 +239,15 @@ struct shfs_ingest {
 		uint64_t pid_namespace, last_seq, lost_seq, records, lost;
 		int64_t last_ns; /* of the last record */
 		struct shfs_buf root;
+		char tree[SHFS_TREE_NAME_MAX]; /* "": this one */
 	} producer;
 
 	/* the hook log that is being read */
 	struct {
 		int64_t session_id, boot_id;
 	} session;
+
+	struct shfs_trees *trees; /* which records are of another machine */
 
 	/* file.c: by path; in the order of last use; changed ones */
 	struct shfs_file *files, *oldest, *dirty;
@@ -266,6 +270,7 @@ struct shfs_ingest {
 	int64_t clock_boot_id, clock_slot, clock_offset_ns;
 
 	struct shfs_buf path, path2; /* absolute paths of the record */
+	struct shfs_buf in_tree;     /* one with the name of its tree before it */
 };
 
 /* --- apply.c --- */
@@ -279,6 +284,11 @@ _must_check_ int shfs_apply_record(struct shfs_ingest *ing, const char *host,
                                    struct shfs_record *rec);
 _must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
                                         struct shfs_record *rec);
+
+/* Puts the name of its tree (NULL or "": this one) before an absolute path. *out is valid
+ * until the next call. */
+_must_check_ int shfs_path_in_tree(struct shfs_ingest *ing, const char *tree,
+                                   struct shfs_bytes path, struct shfs_bytes *out);
 
 /* shfs_producer_load makes a producer of the index the current one (id 0: none);
  * shfs_producer_store writes the counts of the current one. */

@@ -231,19 +231,49 @@ static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
 	               ?: 1;
 }
 
+/* Puts the name of the tree before the files among the streams. */
+static int streams_in_tree(struct shfs_ingest *ing, struct shfs_bytes streams,
+                           struct shfs_buf *out)
+{
+	for (size_t at = 0; at < streams.len;) {
+		const char *text = streams.data + at;
+		struct shfs_bytes one = { text, strnlen(text, streams.len - at) }, path;
+		int r = shfs_path_in_tree(ing, ing->producer.tree, one, &path);
+
+		if (r)
+			return r;
+		shfs_buf_add(out, path.data, path.len);
+		at += one.len + 1;
+		if (at <= streams.len)
+			shfs_buf_u8(out, 0);
+	}
+	return out->failed ? -ENOMEM : 0;
+}
+
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
 	const struct shfs_rec_process *p = &rec->process;
 	int64_t exe = 0, argv = 0, cwd = 0, streams = 0;
+	_cleanup_buf_ struct shfs_buf in_tree_streams = { 0 };
+	struct shfs_bytes in_tree;
 	int r = shfs_string_id(ing, p->exe, &exe);
 
 	if (!r)
 		r = shfs_string_id(ing, p->argv, &argv);
 	if (!r)
-		r = shfs_string_id(ing, p->cwd, &cwd);
+		r = shfs_path_in_tree(ing, ing->producer.tree, p->cwd, &in_tree);
 	if (!r)
-		r = shfs_string_id(ing, p->streams, &streams);
+		r = shfs_string_id(ing, in_tree, &cwd);
+	if (!r && *ing->producer.tree)
+		r = streams_in_tree(ing, p->streams, &in_tree_streams);
+	if (!r)
+		r = shfs_string_id(ing,
+		                   in_tree_streams.len
+		                           ? (struct shfs_bytes){ in_tree_streams.data,
+		                                                  in_tree_streams.len }
+		                           : p->streams,
+		                   &streams);
 	if (!r)
 		r = process_find(ing, rec, task_id, exe, argv, cwd, streams, out);
 	if (r)

@@ -96,7 +96,7 @@ def test_all_of_it(archive, sandbox, shfs, other):
     # it says what it is
     found = entries(archive)
     assert found[0][0].name == "shfs/format" and found[0][1] == b"1\n"
-    assert {m.name.split("/")[1] for m, _ in found[1:]} == {"journal", "objects"}
+    assert {m.name.split("/")[1] for m, _ in found[1:]} == {"journal", "objects", "trees"}
     assert SECRET + b"\n" in [data for m, data in found if "/objects/" in m.name]
 
 
@@ -356,7 +356,7 @@ def test_what_was_pruned(work, sandbox, shfs, mount, other):
     path = f"{sandbox.home}/pruned.tar.zst"
     shfs("export", "tar", "-o", path)
     members, there = entries(path), in_other(sandbox, other)
-    assert [m.name for m, _ in members].count("shfs/pruned") == 1 == len({m.name.split("/")[1] for m, _ in members} - {"format", "journal", "objects"})
+    assert [m.name for m, _ in members].count("shfs/pruned") == 1 == len({m.name.split("/")[1] for m, _ in members} - {"format", "journal", "objects", "trees"})
     said = json.loads(there("import", "--json", path).stdout)
     assert said["missing"] == 0 and everything_of(there, sandbox) == everything_of(shfs, sandbox)
     assert "pruned" in there("cat", f"{sandbox.project}/often@1", check=1).stderr

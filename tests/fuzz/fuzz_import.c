@@ -4,8 +4,8 @@
  * byte), a length (2) and data: 'H' and 'N' name the host and the file that follow, 'S'
  * is a segment (as fuzz_segment builds it), 'L' a hook log or a file as it is, 'O' an
  * object of that content, 'X' one of another, 'P' a list of what was pruned as it
- * is, 'Q' one of these ids, 'A' names of segments whose recording went on. Taken in
- * twice, it brings nothing new.
+ * is, 'Q' one of these ids, 'A' names of segments whose recording went on, 'T' a list of
+ * trees. Taken in twice, it brings nothing new.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -102,6 +102,8 @@ static int take_entry(struct shfs_import *m, struct names *names, char kind,
 		return take_object(m, kind, d);
 	case 'A':
 		return shfs_import_alive(m, d.data, d.len);
+	case 'T':
+		return shfs_import_trees(m, d.data, d.len);
 	case 'P':
 		return shfs_import_pruned(m, d.data, d.len);
 	case 'Q':

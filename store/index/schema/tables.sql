@@ -33,6 +33,7 @@ CREATE TABLE boot (
 	boot_id INTEGER PRIMARY KEY,
 	host TEXT NOT NULL,
 	boot TEXT NOT NULL,
+	tree TEXT NOT NULL,             -- what it recorded is of (store/trees.h); "": this one
 	pid_max INTEGER NOT NULL DEFAULT 0,
 	UNIQUE (host, boot)
 ) STRICT;

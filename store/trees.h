@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trees.h - which records came from another machine.
+ *
+ * A tree is what one machine sees as its files. What a store recorded itself is of one
+ * tree, wherever the store was moved to since, and on whichever hosts its home is
+ * mounted. An import brings the records of other trees: in the index, each absolute path
+ * of theirs begins with the name of the tree, "hostb:/home/ben/p/x", so that nothing of
+ * another machine is taken for a file of this one.
+ *
+ * The file "trees" in the store has it, in lines of words:
+ *
+ *     tree NAME MACHINE HOST HOME   a tree: what it is called here, its identity, and the
+ *                                   home directory of its user. NAME ".": it is this one
+ *     boot HOST BOOT NAME           what that boot of that host recorded is of the tree
+ *     host HOST NAME                so is what that host recorded, for boots not listed
+ *     map NAME FROM TO              the tree's directory FROM is the project TO here
+ *
+ * Bytes that are no part of a word are written as %20. A store of an earlier version has
+ * no such file: what another host recorded is of a tree with its name.
+ */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+
+struct shfs_store;
+struct shfs_trees;
+
+#define SHFS_TREE_HERE     "."
+#define SHFS_TREE_NAME_MAX 80
+
+/* Which machine, and which host on it: containers share a machine. */
+struct shfs_tree_identity {
+	char machine[17]; /* 16 hex digits made of the machine-id; "-": unknown */
+	char host[65];
+	char *home; /* absolute; "": unknown */
+};
+void shfs_tree_identity_clear(struct shfs_tree_identity *id);
+
+/* What this machine is. -ENOMEM. */
+_must_check_ int shfs_tree_identity_here(struct shfs_tree_identity *out);
+
+/* Reads the trees of a store. -EBADMSG: the file is damaged. */
+_must_check_ int shfs_trees_load(struct shfs_store *store, struct shfs_trees **out);
+void shfs_trees_free(struct shfs_trees *trees);
+/* Writes them, durably. One process at a time (shfs_import_new). */
+_must_check_ int shfs_trees_save(struct shfs_store *store,
+                                 const struct shfs_trees *trees);
+/* Writes a damaged file anew, without the lines that cannot be read. */
+_must_check_ int shfs_trees_mend(struct shfs_store *store);
+/* Makes the file of a new store. */
+_must_check_ int shfs_trees_init(int store_dirfd);
+
+/* The name of the tree that a boot of a host (a directory of the journal) recorded;
+ * NULL: this one. */
+const char *shfs_trees_of_boot(const struct shfs_trees *trees, struct shfs_bytes host,
+                               struct shfs_bytes boot);
+/* The home directory in the tree of that name; "": unknown; NULL: there is no such tree.
+ */
+const char *shfs_trees_home(const struct shfs_trees *trees, const char *name, size_t len);
+/* The names of all trees but this one, NULL-terminated, borrowed. NULL: no memory; the
+ * caller frees the array. */
+const char **shfs_trees_names(const struct shfs_trees *trees);
+
+/* Finds the tree with that identity, or adds it with a name of its own. *name is
+ * borrowed; NULL: it is this one. -ENOMEM. */
+_must_check_ int shfs_trees_add(struct shfs_trees *trees,
+                                const struct shfs_tree_identity *id, const char **name);
+/* Notes that a boot is of the tree. -ENOMEM. */
+_must_check_ int shfs_trees_add_boot(struct shfs_trees *trees, const char *host,
+                                     const char *boot, const char *name);
+/* Notes that the tree's directory `from` is the project `to` here; both absolute. "/" and
+ * "/": that the tree is this one. -ENOENT: there is no such tree; -ENOMEM. */
+_must_check_ int shfs_trees_map(struct shfs_trees *trees, const char *name,
+                                const char *from, const char *to);
+
+/* The path of another tree that a path here stands for by the i-th map that has one,
+ * malloc'ed; NULL: there is none (errno 0), or no memory. */
+char *shfs_trees_mapped(const struct shfs_trees *trees, const char *path, size_t i);
+
+/* --- in an archive --- */
+
+/* Prints the trees of the boots for which wanted returns true, for another store: without
+ * maps, and with a line "from MACHINE HOST HOME", which says whose archive it is. */
+_must_check_ int shfs_trees_print(const struct shfs_trees *trees,
+                                  bool (*wanted)(const char *host, const char *boot,
+                                                 void *arg),
+                                  void *arg, struct shfs_buf *out);
+/* Reads what shfs_trees_print wrote. -EBADMSG: damaged. */
+_must_check_ int shfs_trees_parse(const char *text, size_t len, struct shfs_trees **out);
+/* Which tree a boot of a host is of, in an archive; borrowed. NULL: the list has no such
+ * tree. */
+const struct shfs_tree_identity *shfs_trees_identity(const struct shfs_trees *trees,
+                                                     struct shfs_bytes host,
+                                                     struct shfs_bytes boot);

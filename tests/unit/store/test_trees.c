@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of store/trees.c. */
+#include "tests/unit/storekit.h"
+
+#include "common/proc.h"
+#include "common/record.h"
+#include "store/trees.h"
+
+#define B(text) shfs_bytes_str(text)
+
+static struct shfs_tree_identity identity(const char *machine, const char *host,
+                                          const char *home)
+{
+	struct shfs_tree_identity id = { .home = (char *)home };
+
+	strcpy(id.machine, machine);
+	strcpy(id.host, host);
+	return id;
+}
+
+static const char *add(struct shfs_trees *t, struct shfs_tree_identity id)
+{
+	const char *name = "?";
+
+	assert_ok(shfs_trees_add(t, &id, &name));
+	return name;
+}
+
+static struct shfs_trees *load(struct shfs_store *store)
+{
+	struct shfs_trees *t = NULL;
+
+	assert_ok(shfs_trees_load(store, &t));
+	return t;
+}
+
+static void assert_tree(const struct shfs_trees *t, const char *host, const char *boot,
+                        const char *expected)
+{
+	const char *name = shfs_trees_of_boot(t, B(host), B(boot));
+
+	assert_string_equal(name ? name : "here", expected);
+}
+
+/* Names stay apart, and what was written is read again. */
+static void names(void **state)
+{
+	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
+	struct shfs_trees *t = load(store);
+
+	assert_string_equal(add(t, identity("1", "hostb", "/home/a b%")), "hostb");
+	assert_string_equal(add(t, identity("2", "hostb", "/")), "hostb.2");
+	assert_string_equal(add(t, identity("3", "h:o@t", "")), "h_o_t");
+	assert_string_equal(add(t, identity("1", "hostb", "/other")), "hostb");
+	/* by an archive of an earlier version: the first of that name */
+	assert_string_equal(add(t, identity("-", "hostb", "")), "hostb");
+	assert_ok(shfs_trees_add_boot(t, "hostb", "b1", "hostb"));
+	assert_ok(shfs_trees_add_boot(t, "hostb", "b2", "hostb.2"));
+	assert_ok(shfs_trees_save(store, t));
+	shfs_trees_free(t);
+	t = load(store);
+	assert_tree(t, "hostb", "b1", "hostb");
+	assert_tree(t, "hostb", "b2", "hostb.2");
+	assert_tree(t, "hostb", "b3", "here");
+	assert_tree(t, "hostc", "b1", "here");
+	assert_string_equal(shfs_trees_home(t, "hostb:", 5), "/home/a b%");
+	assert_null(shfs_trees_home(t, "host", 4));
+	shfs_trees_free(t);
+	shfs_store_close(store);
+}
+
+/* What this machine recorded is of this tree, from whatever archive it comes. */
+static void this_machine(void **state)
+{
+	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
+	struct shfs_trees *t = load(store);
+	struct shfs_tree_identity here;
+
+	assert_ok(shfs_tree_identity_here(&here));
+	assert_null(add(t, here));
+	strcpy(here.machine, "-");
+	assert_null(add(t, here));
+	strcpy(here.host, "elsewhere");
+	assert_non_null(add(t, here));
+	shfs_tree_identity_clear(&here);
+	shfs_trees_free(t);
+	shfs_store_close(store);
+}
+
+static void assert_mapped(const struct shfs_trees *t, const char *path, size_t i,
+                          const char *expected)
+{
+	char *mapped = shfs_trees_mapped(t, path, i);
+
+	assert_string_equal(mapped ? mapped : "none", expected);
+	free(mapped);
+}
+
+static void maps(void **state)
+{
+	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
+	struct shfs_trees *t = load(store);
+
+	add(t, identity("1", "hostb", "/home/b"));
+	add(t, identity("2", "hostc", "/home/c"));
+	assert_ok(shfs_trees_add_boot(t, "hostb", "b1", "hostb"));
+	assert_int_equal(shfs_trees_map(t, "hostd", "/a", "/b"), -ENOENT);
+	assert_int_equal(shfs_trees_map(t, ".", "/a", "/b"), -ENOENT);
+	for (int again = 0; again < 2; again++) {
+		assert_ok(shfs_trees_map(t, "hostb", "/home/b/p", "/home/me/q"));
+		assert_ok(shfs_trees_map(t, "hostc", "/", "/home/me"));
+	}
+	assert_mapped(t, "/home/me/q/x", 0, "hostb:/home/b/p/x");
+	assert_mapped(t, "/home/me/q/x", 1, "hostc:/q/x");
+	assert_mapped(t, "/home/me/q/x", 2, "none");
+	assert_mapped(t, "/home/me/q", 0, "hostb:/home/b/p");
+	assert_mapped(t, "/home/me/qq", 0, "hostc:/qq");
+	assert_mapped(t, "/home", 0, "none");
+	/* the machine has taken the place of that one: for now, and for later archives */
+	assert_ok(shfs_trees_map(t, "hostb", "/", "/"));
+	assert_tree(t, "hostb", "b1", "here");
+	assert_null(add(t, identity("1", "hostb", "/home/b")));
+	assert_mapped(t, "/home/me/q/x", 0, "hostc:/q/x");
+	shfs_trees_free(t);
+	shfs_store_close(store);
+}
+
+static bool all(const char *host, const char *boot, void *arg)
+{
+	return true;
+}
+
+static bool none(const char *host, const char *boot, void *arg)
+{
+	return false;
+}
+
+/* An archive says whose its records are, and names nobody else. */
+static void archives(void **state)
+{
+	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
+	struct shfs_trees *t = load(store), *there = NULL;
+	_cleanup_buf_ struct shfs_buf text = { 0 }, empty = { 0 };
+	char host[65];
+
+	shfs_proc_host(host);
+	add(t, identity("1", "hostb", "/home/b"));
+	add(t, identity("2", "hostc", "/home/c"));
+	assert_ok(shfs_trees_add_boot(t, "hostb", "b1", "hostb"));
+	assert_ok(shfs_trees_map(t, "hostb", "/home/b", "/secret/place"));
+	assert_ok(shfs_trees_print(t, all, NULL, &text));
+	assert_null(strstr(text.data, "secret"));
+	assert_null(strstr(text.data, "hostc"));
+	assert_ok(shfs_trees_parse(text.data, text.len, &there));
+	assert_string_equal(shfs_trees_identity(there, B("hostb"), B("b1"))->host,
+	                    "hostb");
+	assert_string_equal(shfs_trees_identity(there, B("hostb"), B("b2"))->host, host);
+	shfs_trees_free(there);
+	assert_ok(shfs_trees_print(t, none, NULL, &empty));
+	assert_null(strstr(empty.data, "hostb"));
+	shfs_trees_free(t);
+	shfs_store_close(store);
+}
+
+/* Of a store of an earlier version, another host's records are its own. */
+static void earlier_version(void **state)
+{
+	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
+	struct shfs_trees *t;
+
+	assert_ok(shfs_mkdir_p_at(store->dirfd, "journal/hostb", 0700));
+	t = load(store);
+	assert_tree(t, "hostb", "b1", "here"); /* the host has another name now */
+	shfs_trees_free(t);
+	assert_ok(unlinkat(store->dirfd, "trees", 0));
+	t = load(store);
+	assert_tree(t, "hostb", "b1", "hostb");
+	assert_tree(t, store->host, "b1", "here");
+	assert_ok(shfs_trees_save(store, t));
+	shfs_trees_free(t);
+	assert_ok(shfs_mkdir_p_at(store->dirfd, "journal/hostc", 0700));
+	t = load(store);
+	assert_tree(t, "hostb", "b1", "hostb");
+	assert_tree(t, "hostc", "b1", "here");
+	shfs_trees_free(t);
+	shfs_store_close(store);
+}
+
+static void damage(void **state)
+{
+	static const char *const bad[] = {
+		"tree a b c\n",    "tree a b c d e\n",  "boot a b\n", "what 1\n",
+		"map a /%zz /b\n", "map a /%00 /b\n",   "x",          "tree\n",
+		"host a b%\n",     "boot a b c d e f\n"
+	};
+	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
+	struct shfs_trees *t = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		_cleanup_buf_ struct shfs_buf text = { 0 };
+
+		shfs_buf_printf(&text, "tree n 1 h /\n%sboot h b n\n", bad[i]);
+		assert_ok(shfs_write_file_at(store->dirfd, "trees", 0600, text.data,
+		                             text.len));
+		assert_int_equal(shfs_trees_load(store, &t), -EBADMSG);
+		assert_int_equal(shfs_trees_parse(text.data, text.len, &t), -EBADMSG);
+		assert_ok(shfs_trees_mend(store));
+		t = load(store);
+		assert_tree(t, "h", strcmp(bad[i], "x") ? "b" : "c",
+		            strcmp(bad[i], "x") ? "n" : "here");
+		shfs_trees_free(t);
+	}
+	assert_int_equal(shfs_trees_parse("", 0, &t), -EBADMSG); /* whose is it? */
+	shfs_store_close(store);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names),
+		cmocka_unit_test(this_machine),
+		cmocka_unit_test(maps),
+		cmocka_unit_test(archives),
+		cmocka_unit_test(earlier_version),
+		cmocka_unit_test(damage),
+	};
+
+	return shfs_unit_main(tests, argc, argv);
+}
