@@ -293,6 +293,14 @@ const char *shfs_trees_of_boot(const struct shfs_trees *t, struct shfs_bytes hos
 	return of_host;
 }
 
+void shfs_tree_path(struct shfs_buf *out, const char *tree, struct shfs_bytes path)
+{
+	out->len = 0;
+	if (tree && *tree)
+		shfs_buf_printf(out, "%s:", tree);
+	shfs_buf_add(out, path.data, path.len);
+}
+
 const char *shfs_trees_home(const struct shfs_trees *t, const char *name, size_t len)
 {
 	for (size_t i = 0; i < t->n; i++)

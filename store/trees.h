@@ -57,6 +57,9 @@ _must_check_ int shfs_trees_init(int store_dirfd);
  * NULL: this one. */
 const char *shfs_trees_of_boot(const struct shfs_trees *trees, struct shfs_bytes host,
                                struct shfs_bytes boot);
+/* Sets out to the index's path for an absolute path in the tree of that name (NULL or "":
+ * this one). */
+void shfs_tree_path(struct shfs_buf *out, const char *tree, struct shfs_bytes path);
 /* The home directory in the tree of that name; "": unknown; NULL: there is no such tree.
  */
 const char *shfs_trees_home(const struct shfs_trees *trees, const char *name, size_t len);

@@ -15,6 +15,7 @@ struct shfs_forget {
 	struct shfs_draft *draft;
 	struct shfs_index *index; /* of the draft */
 	struct shfs_trace trace;
+	struct shfs_trees *trees;
 
 	/* Ids to forget; sorted, once all are there. */
 	struct shfs_ids commands, processes, accesses, versions, files;

@@ -59,7 +59,7 @@ static void keys_free(struct key **set)
 /* A segment while it is read. */
 struct reading {
 	struct shfs_forget *f;
-	struct shfs_bytes root;
+	struct shfs_buf root;
 	struct shfs_buf path, path2; /* of the record */
 	int64_t row;                 /* made of the record */
 	struct key *rescued;         /* keys of contents at their paths */
@@ -79,15 +79,17 @@ static bool is_path_op(const struct shfs_record *rec)
 
 static void read_paths(struct reading *s, const struct shfs_record *rec)
 {
+	struct shfs_bytes root = bytes_of_path(&s->root);
+
 	s->path.len = s->path2.len = 0;
 	if (rec->type == SHFS_REC_ACCESS)
-		shfs_buf_set_path(&s->path, s->root, rec->access.path);
+		shfs_buf_set_path(&s->path, root, rec->access.path);
 	else if (rec->type == SHFS_REC_PREIMAGE)
-		shfs_buf_set_path(&s->path, s->root, rec->preimage.path);
+		shfs_buf_set_path(&s->path, root, rec->preimage.path);
 	else if (rec->type == SHFS_REC_PATHOP)
-		shfs_buf_set_path(&s->path, s->root, rec->pathop.path);
+		shfs_buf_set_path(&s->path, root, rec->pathop.path);
 	if (is_path_op(rec))
-		shfs_buf_set_path(&s->path2, s->root, rec->pathop.path2);
+		shfs_buf_set_path(&s->path2, root, rec->pathop.path2);
 }
 
 static bool content_goes(const struct reading *s, const struct shfs_content *c)
@@ -152,7 +154,7 @@ static enum verdict drop_or_rescue_record(struct reading *s, struct shfs_record 
 		return DROP;
 	content = *c;
 	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be reused */
-	shfs_buf_set_path(&s->path, s->root, path);
+	shfs_buf_set_path(&s->path, bytes_of_path(&s->root), path);
 	key = forget_key_of_content(bytes_of_path(&s->path), &content);
 	if (shfs_ids_has(&s->f->known, key))
 		return DROP;
@@ -195,6 +197,14 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 typedef int (*record_fn)(struct reading *s, size_t file, struct shfs_record *rec,
                          enum verdict verdict, const struct shfs_record *was, void *arg);
 
+static void set_root(struct reading *s, const char *host,
+                     const struct shfs_rec_producer *p)
+{
+	shfs_tree_path(&s->root,
+	               shfs_trees_of_boot(s->f->trees, shfs_bytes_str(host), p->boot_id),
+	               p->root);
+}
+
 static int judge_segment(struct shfs_forget *f, size_t file, bool known, record_fn fn,
                          void *arg)
 {
@@ -208,7 +218,7 @@ static int judge_segment(struct shfs_forget *f, size_t file, bool known, record_
 
 	if (r)
 		return MIN(r, 0);
-	s.root = shfs_segment_producer(segment)->root;
+	set_root(&s, t->host, shfs_segment_producer(segment));
 	for (size_t i = 0; (r = shfs_segment_next(segment, &rec)) > 0; i++) {
 		struct shfs_record was = rec;
 		enum verdict v;
@@ -217,13 +227,14 @@ static int judge_segment(struct shfs_forget *f, size_t file, bool known, record_
 		v = young ? KEEP : judge_record(&s, &rec, known);
 		if (young)
 			read_paths(&s, &rec);
-		r = s.path.failed || s.path2.failed || s.failed
+		r = s.path.failed || s.path2.failed || s.root.failed || s.failed
 		            ? -ENOMEM
 		            : fn(&s, file, &rec, v, &was, arg);
 		if (r)
 			break;
 	}
 	shfs_segment_close(segment);
+	shfs_buf_free(&s.root);
 	shfs_buf_free(&s.path);
 	shfs_buf_free(&s.path2);
 	keys_free(&s.rescued);
@@ -643,6 +654,7 @@ void shfs_forget_close(struct shfs_forget *f)
 	shfs_draft_close(f->draft);
 	forget_release(f->store, &f->hold);
 	shfs_trace_free(&f->trace);
+	shfs_trees_free(f->trees);
 	free_lists(f);
 	shfs_objects_free(&f->objects);
 	free(f->named);
@@ -673,6 +685,8 @@ int shfs_forget_open(struct shfs_store *store, const char *hook_dir,
 		r = forget_hold(store, beside, &f->hold);
 	if (!r && beside)
 		r = forget_plan_clear(store);
+	if (!r)
+		r = shfs_trees_load(store, &f->trees);
 	if (!r)
 		r = shfs_draft_open(store, hook_dir, &f->trace, NULL, &f->draft);
 	if (r) {

@@ -459,16 +459,12 @@ static int boot_get(struct shfs_ingest *ing, struct shfs_bytes host,
 int shfs_path_in_tree(struct shfs_ingest *ing, const char *tree, struct shfs_bytes path,
                       struct shfs_bytes *out)
 {
-	struct shfs_buf *buf = &ing->in_tree;
-
 	*out = path;
 	if (!tree || !*tree || !path.len || path.data[0] != '/')
 		return 0;
-	buf->len = 0;
-	shfs_buf_printf(buf, "%s:", tree);
-	shfs_buf_add(buf, path.data, path.len);
-	*out = (struct shfs_bytes){ buf->data, buf->len };
-	return buf->failed ? -ENOMEM : 0;
+	shfs_tree_path(&ing->in_tree, tree, path);
+	*out = (struct shfs_bytes){ ing->in_tree.data, ing->in_tree.len };
+	return ing->in_tree.failed ? -ENOMEM : 0;
 }
 
 int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)

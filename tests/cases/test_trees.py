@@ -76,7 +76,7 @@ def record(sandbox, *lines):
     mounted.unmount()
 
 
-def answers(sandbox, prefix=""):
+def answers(sandbox, prefix="", least=13):
     """All that is asked about the project, there or as another machine's."""
     def ask(*args):
         result = sandbox.shfs(*args, *([] if args[0] == "cat" else ["--json"]), check=False)
@@ -94,7 +94,7 @@ def answers(sandbox, prefix=""):
     found["from"] = ask("why", "--from", path("data.txt"), path("fig.txt"))
     found["history"] = ask("history", path("."))
     found["compare"] = ask("compare", f"{path('fig.txt')}@1", f"{path('fig.txt')}@2")
-    assert sum(status == 0 for status, _ in found.values()) > 12
+    assert sum(status == 0 for status, _ in found.values()) >= least
     return found
 
 
@@ -215,3 +215,25 @@ def test_nothing_here_is_meant(two, sandbox, shfs):
     sandbox.sh(f"rm {sandbox.store}/trees")
     shfs("reindex")
     assert "fig.txt@2" in shfs("log", fig).stdout
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("whose", ["here", "there"])
+def test_what_is_forgotten(two, sandbox, shfs, whose):
+    """A file of one machine alone; and an archive of a part has those of one."""
+    there, _ = two
+    here = answers(sandbox)
+    theirs = answers(sandbox, "hostb:")
+    path = f"{sandbox.project}/data.txt" if whose == "here" else f"{there}/data.txt"
+    archive = export(sandbox, "part", path)
+    shfs("forget", "--yes", path)
+    assert "never seen" in shfs("log", path, check=3).stderr
+    if whose == "here":
+        assert answers(sandbox, "hostb:") == theirs and answers(sandbox) != here
+    else:
+        assert answers(sandbox) == here and answers(sandbox, "hostb:", 8) != theirs
+    shfs("import", archive)
+    assert answers(sandbox) == here and answers(sandbox, "hostb:") == theirs
+    # of the files of both machines, a part has only what is asked for
+    members = sandbox.sh(f"tar --zstd -tf {archive}").stdout
+    assert ("journal/hostb/fuse" in members) == (whose == "there") != ("journal/hosta/fuse" in members)
