@@ -124,7 +124,10 @@ static void show_item(struct shfs_tree *t, const struct item *item, bool last)
 
 	if (item->version) {
 		shfs_tree_line(t, item->version,
-		               item->version->maker ? "" : "  the same, renamed", false);
+		               item->version->maker    ? ""
+		               : item->version->joined ? "  the same content"
+		                                       : "  the same, renamed",
+		               false);
 		show_below(t, item->version);
 	} else {
 		shfs_tree_command(t, item->maker,

@@ -21,8 +21,8 @@ static struct {
 
 static const char *source_note(const struct shfs_graph_version *v)
 {
-	if (v->maker)
-		return "";
+	if (v->maker || v->origin)
+		return v->joined ? "  the same content" : "";
 	return v->version.n == 1 ? "  source" : "  changed while nothing watched";
 }
 
@@ -103,7 +103,12 @@ static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
 	bool more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
 	                      maker->cut || opts.programs);
 
-	shfs_tree_line(t, v, source_note(v), more && maker->mark);
+	shfs_tree_line(t, v, source_note(v), (more && maker->mark) || v->mark);
+	if (v->origin && !v->mark) {
+		v->mark = true;
+		add_branch(t, graph, v->origin, true);
+		return;
+	}
 	if (!more || maker->mark || t->error)
 		return;
 	if (maker->cut || shfs_tree_is_deep(t)) {
@@ -121,7 +126,7 @@ static void add_why_summary(struct shfs_tree *t, struct shfs_graph *graph)
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m; m = m->next)
 		makers += !m->again;
 	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v; v = v->next)
-		sources += !v->maker;
+		sources += !v->maker && !v->origin;
 	if (makers)
 		shfs_tree_sum(t, makers, sources, "source");
 }
@@ -179,7 +184,11 @@ static int json_why(struct shfs_index *index, struct shfs_graph *graph)
 	     v = v->next) {
 		shfs_json_object(&json, NULL);
 		shfs_version_json(&json, &v->version);
-		shfs_json_bool(&json, "is_source", !v->maker);
+		shfs_json_bool(&json, "is_source", !v->maker && !v->origin);
+		if (v->origin)
+			shfs_json_version_name(&json, "copy_of", &v->origin->version);
+		else
+			shfs_json_null(&json, "copy_of");
 		shfs_json_object_end(&json);
 		r = shfs_json_flush(&json) ? 0 : -EIO;
 	}

@@ -497,7 +497,8 @@ static int take_moved(int64_t version_id, void *arg)
 	return r < 0 || (r && next.carried) ? MIN(r, 0) : add_moved_version(o, &w);
 }
 
-/* Takes a version that a restore or version control may have made. */
+/* Takes a version that a restore or version control may have made, or a copy that was not
+ * seen to be made. */
 static int take_again(int64_t version_id, void *arg)
 {
 	struct others *o = arg;
@@ -505,10 +506,12 @@ static int take_again(int64_t version_id, void *arg)
 	enum by by;
 	int r = shfs_facts_version(o->d->graph->facts, version_id, &w);
 
-	if (r <= 0 || version_id == o->of->version_id || w.time_ns < o->of->time_ns)
+	if (r <= 0 || version_id == o->of->version_id)
 		return MIN(r, 0);
 	r = shfs_graph_by(o->d->graph, w.process_id, &by);
-	return r || by == BY_ANOTHER ? r : add_moved_version(o, &w);
+	if (!r && by != BY_ANOTHER && w.time_ns < o->of->time_ns)
+		return 0;
+	return r ? r : add_moved_version(o, &w);
 }
 
 static int compare_other(const void *left, const void *right)
@@ -533,6 +536,29 @@ static int add_moved_versions(struct downstream *d, struct version_node *node)
 	return r;
 }
 
+/* The version that w was restored or copied from, without a read that was recorded. */
+static int copied_from(struct downstream *d, const struct shfs_version *w, int64_t *from)
+{
+	int r = shfs_graph_restored_from(d->graph, w, from);
+
+	return r ? r : shfs_graph_joined(d->graph, w, from);
+}
+
+/* Adds a copy that nobody was seen to make. */
+static int add_found_copy(struct downstream *d, struct version_node *node,
+                          struct shfs_version *version)
+{
+	int r = shfs_graph_find(d->graph, version->version_id) ||
+	                        shfs_graph_is_full(d->graph)
+	                ? 0
+	                : add_derived_version(d, version->version_id, version, NULL,
+	                                      node);
+
+	if (r > 0)
+		node->v.carried->joined = true;
+	return MIN(r, 0);
+}
+
 #define AGAIN_MAX 100
 
 /* Adds versions that restored this content. Not of an empty file: nothing comes of it,
@@ -548,13 +574,17 @@ static int add_again(struct downstream *d, struct version_node *node)
 	if (o.n)
 		qsort(o.list, o.n, sizeof(*o.list), compare_other);
 	for (size_t i = 0; i < MIN(o.n, (size_t)AGAIN_MAX) && !r; i++) {
+		_cleanup_version_ struct shfs_version w = { 0 };
 		int64_t from = 0;
 
-		r = restored_from(d, o.list[i].version_id, &from);
-		if (r >= 0)
-			r = from == node->v.version.version_id
-			            ? add_derived(d, node, o.list[i].version_id)
-			            : 0;
+		r = shfs_graph_version(d->graph, o.list[i].version_id, &w);
+		if (r > 0)
+			r = copied_from(d, &w, &from);
+		if (r > 0 && from == node->v.version.version_id)
+			r = w.command_id || w.process_id
+			            ? add_derived(d, node, w.version_id)
+			            : add_found_copy(d, node, &w);
+		r = MIN(r, 0);
 	}
 	free(o.list);
 	return r;

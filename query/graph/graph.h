@@ -26,6 +26,10 @@ struct shfs_graph_version {
 	size_t number; /* 1, 2, … in the order of discovery */
 	bool passing;  /* downstream: its maker renamed or removed it */
 	bool cut;      /* downstream only: too deep, its readers were not looked up */
+	/* upstream only: the version elsewhere whose content this is; nobody made this
+	 * one */
+	struct shfs_graph_version *origin;
+	bool joined; /* another one was joined to it by its content */
 	bool mark;
 };
 

@@ -120,6 +120,7 @@ struct shfs_graph {
 	struct shfs_id_table sources; /* python.c's */
 	struct shfs_id_table notes;   /* jobs.c's, by file */
 	struct graph_reads reads;     /* of the maker that is being looked up */
+	uint64_t hashed_bytes;        /* joins.c's, of files */
 };
 
 /* Flags of an access that kept nothing of the earlier content. */
@@ -156,6 +157,10 @@ _must_check_ int shfs_graph_past(struct shfs_graph *g, const struct shfs_version
 _must_check_ int shfs_graph_restored_from(struct shfs_graph *g,
                                           const struct shfs_version *v,
                                           int64_t *version_id);
+
+/* The version elsewhere that v is a copy of, as far as its content tells (joins.c). */
+_must_check_ int shfs_graph_joined(struct shfs_graph *g, const struct shfs_version *v,
+                                   int64_t *version_id);
 
 /* Calls fn for all accesses, process by process; for job 0, of the whole command. */
 _must_check_ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key,

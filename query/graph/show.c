@@ -240,6 +240,9 @@ static void dot_version(struct shfs_buf *out, const struct shfs_graph_version *v
 	for (const struct shfs_graph_version *w = v->carried; w; w = w->next_carried)
 		shfs_buf_printf(out, "\tv%zu -> v%zu [style=dashed];\n", v->number,
 		                w->number);
+	if (v->origin)
+		shfs_buf_printf(out, "\tv%zu -> v%zu [style=dashed];\n",
+		                v->origin->number, v->number);
 }
 
 struct dot_programs {

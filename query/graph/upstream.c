@@ -183,6 +183,15 @@ static int attach_maker(struct upstream *up, struct version_node *node)
 	return 0;
 }
 
+static void note_found(struct upstream *up, const struct version_node *node)
+{
+	const char *until = up->graph->limits.until;
+
+	up->found |= until && shfs_path_is_below(node->v.version.path, until);
+}
+
+static int add_origin(struct upstream *up, struct version_node *node, size_t depth);
+
 /* Takes ownership of version's contents. */
 static int add_upstream_version(struct upstream *up, int64_t id,
                                 struct shfs_version *version, size_t depth,
@@ -194,18 +203,51 @@ static int add_upstream_version(struct upstream *up, int64_t id,
 	if (!r)
 		r = require(up, node, depth);
 	if (!r)
+		r = add_origin(up, node, depth);
+	if (!r)
 		*out = node;
 	return r;
 }
 
-/* --- inputs --- */
-
-static void note_found(struct upstream *up, const struct version_node *node)
+/* Gets the version that v was copied from, if only its content tells. */
+static int joined_from(struct upstream *up, const struct shfs_version *v, int64_t *id)
 {
-	const char *until = up->graph->limits.until;
+	int r = up->graph->limits.whole ? 0 : shfs_graph_joined(up->graph, v, id);
 
-	up->found |= until && shfs_path_is_below(node->v.version.path, until);
+	return r > 0 ? making_at(up, *id, v->time_ns, id) ?: 1 : r;
 }
+
+/* Adds the version elsewhere that has the content of one that nobody made. */
+static int add_origin(struct upstream *up, struct version_node *node, size_t depth)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	struct version_node *origin;
+	int64_t id;
+	int r = node->v.maker || shfs_graph_is_full(up->graph)
+	                ? 0
+	                : joined_from(up, &node->v.version, &id);
+
+	if (r <= 0)
+		return r;
+	origin = shfs_graph_find(up->graph, id);
+	if (origin) {
+		r = require(up, origin, depth);
+	} else {
+		r = load_attributed_version(up, id, &version);
+		r = r > 0 ? add_upstream_version(up, id, &version, depth, &origin)
+		          : MIN(r, 0);
+		if (!r && origin)
+			origin->v.via = &node->v;
+	}
+	if (!r && origin) {
+		node->v.origin = &origin->v;
+		origin->v.joined = true;
+		note_found(up, origin);
+	}
+	return r;
+}
+
+/* --- inputs --- */
 
 static int add_past_version(struct upstream *up, struct maker_node *m,
                             struct shfs_graph_version *into,
@@ -421,6 +463,24 @@ static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
 	return add_first_reads(up, m, most);
 }
 
+/* Adds what the results were copied from, if m has read nothing. */
+static int add_joined(struct upstream *up, struct maker_node *m)
+{
+	int r = 0;
+
+	for (struct shfs_graph_version *v = m->m.made; v && r >= 0; v = v->next_made) {
+		struct version_node *node;
+		int64_t id;
+
+		r = joined_from(up, &v->version, &id);
+		if (r > 0)
+			r = add_making_input(up, m, v, id, INT64_MIN) ?: 1;
+		if (r > 0 && (node = shfs_graph_find(up->graph, id)))
+			node->v.joined = true;
+	}
+	return MIN(r, 0);
+}
+
 static int expand_maker(struct upstream *up, struct maker_node *m)
 {
 	const struct shfs_graph_limits *limits = &up->graph->limits;
@@ -437,6 +497,8 @@ static int expand_maker(struct upstream *up, struct maker_node *m)
 		m->last_made = NULL;
 	r = add_origins(up, m);
 	r = r ? r : add_reads(up, m, anew);
+	if (!r && !m->m.n_inputs && !m->m.n_left_out && !m->m.n_more)
+		r = add_joined(up, m);
 	m->asked = true;
 	m->asked_depth = m->m.depth;
 	return r;

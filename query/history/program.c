@@ -59,6 +59,14 @@ bool shfs_program_is_launcher(const char *name, size_t len)
 	return shfs_program_is_one_of(name, len, launchers, ARRAY_SIZE(launchers));
 }
 
+bool shfs_program_is_shell(const char *name)
+{
+	static const char *const shells[] = { "sh",  "bash", "dash",   "zsh",
+		                              "ksh", "fish", "busybox" };
+
+	return shfs_program_is_one_of(name, strlen(name), shells, ARRAY_SIZE(shells));
+}
+
 bool shfs_program_is_copier(const char *name, size_t len)
 {
 	static const char *const copiers[] = {

@@ -18,5 +18,7 @@ bool shfs_program_is_build_tool(const char *name, size_t len);
 /* Does it run the programs that it is told to, and passes nothing from one to another by
  * files of its own? A compiler that runs an assembler does. */
 bool shfs_program_is_launcher(const char *name, size_t len);
+/* Reads commands: sh, bash? */
+bool shfs_program_is_shell(const char *name);
 /* Only copies or moves files: cp, rsync? */
 bool shfs_program_is_copier(const char *name, size_t len);

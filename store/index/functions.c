@@ -112,6 +112,12 @@ uint32_t shfs_index_content_flags(struct shfs_index *index,
 	return (flags & ~SHFS_CONTENT_OBJECT) | SHFS_CONTENT_PRUNED;
 }
 
+int shfs_index_find_object(struct shfs_index *index, const void *data, size_t len,
+                           struct shfs_object_id *id)
+{
+	return shfs_object_find(index->store, data, len, id);
+}
+
 /* Returns SHFS_CONTENT_PRUNED if the object was pruned, or 0. */
 static void object_pruned(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {

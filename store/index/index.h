@@ -94,6 +94,10 @@ _must_check_ int shfs_index_clean(struct shfs_store *store);
 uint32_t shfs_index_content_flags(struct shfs_index *index,
                                   const struct shfs_content *content);
 
+/* As shfs_object_find, in the store of the index. */
+_must_check_ int shfs_index_find_object(struct shfs_index *index, const void *data,
+                                        size_t len, struct shfs_object_id *id);
+
 /* Returns the last error in SQLite's words, for a message; borrowed. */
 const char *shfs_index_error(struct shfs_index *index);
 

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Joins by content. What copied a file may leave no read of it in the record: scp and
+ * rsync from another machine, a copy by way of /tmp, a disk that was carried over. The
+ * version that it left has the same bytes as another one in the store: that is its
+ * origin, and the graph goes on there.
+ *
+ * Contents may be alike by chance: small ones, and those that many have made. These are
+ * not joined; nor is what a process made that has read anything, nor what a shell wrote
+ * itself (echo, printf), which stands in its text.
+ */
+#include "query/graph/internal.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "query/history/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FOUND_MIN   16 /* bytes of a content that was found there */
+#define WRITTEN_MIN 32 /* and of one that was written */
+#define MAKERS_MAX  8  /* that made the same content */
+#define LOOKED_MAX  256
+
+struct join {
+	struct shfs_graph *g;
+	const struct shfs_version *v;
+	bool is_found; /* v is */
+	size_t looked_at, makers;
+	struct shfs_version_fact best; /* version_id 0: none yet */
+};
+
+static bool has_maker(const struct shfs_version_fact *w)
+{
+	return w->command_id || w->process_id;
+}
+
+/* Was w there before v? A copy may have the time of modification of its origin, with
+ * fewer digits. */
+static bool is_earlier(const struct join *j, const struct shfs_version_fact *w)
+{
+	int64_t then_ns = w->content.mtime_ns, ns = j->v->mtime_ns;
+
+	if (!j->is_found)
+		return w->time_ns <= j->v->time_ns;
+	return then_ns <= ns || then_ns / SHFS_NSEC_PER_SEC == ns / SHFS_NSEC_PER_SEC;
+}
+
+/* Made by a recorded process, and the earliest of these; of a file that was renamed, the
+ * name that it got. */
+static bool is_better_origin(const struct shfs_version_fact *w,
+                             const struct shfs_version_fact *best)
+{
+	if (!best->version_id || has_maker(w) != has_maker(best))
+		return !best->version_id || has_maker(w);
+	if (w->time_ns != best->time_ns)
+		return w->time_ns < best->time_ns;
+	if (w->carried != best->carried)
+		return w->carried;
+	return w->version_id < best->version_id;
+}
+
+/* Is it an earlier version under another name, whose maker is that of the move? */
+static bool is_moved(const struct shfs_version_fact *w)
+{
+	return w->origin_version_id && !w->carried;
+}
+
+static int look_for_origin(int64_t version_id, void *arg)
+{
+	struct join *j = arg;
+	struct shfs_version_fact w;
+	int r;
+
+	if (j->looked_at++ == LOOKED_MAX)
+		return 1;
+	if (version_id >> 32 == j->v->file_id)
+		return 0;
+	r = shfs_facts_version(j->g->facts, version_id, &w);
+	if (r <= 0 || is_moved(&w) || !is_earlier(j, &w))
+		return MIN(r, 0);
+	/* one command may write the same to several files; and files that were there, all
+	 * with the same bytes, say nothing of each other */
+	if (j->v->command_id ? w.command_id == j->v->command_id
+	                     : j->is_found && !has_maker(&w))
+		return 0;
+	j->makers += has_maker(&w) && !w.carried;
+	if (is_better_origin(&w, &j->best))
+		j->best = w;
+	return 0;
+}
+
+/* Has the maker read only what it wrote itself? */
+static int has_no_inputs(struct shfs_graph *g, const struct maker_key *key,
+                         const struct graph_reads *reads)
+{
+	for (size_t i = 0; i < reads->n; i++) {
+		struct shfs_version_fact w;
+		struct maker_key own;
+		int r = shfs_facts_version(g->facts, reads->list[i].version_id, &w);
+
+		if (r > 0)
+			r = shfs_graph_maker_of(g,
+			                        &(struct shfs_version){
+							.command_id = w.command_id,
+							.process_id = w.process_id },
+			                        &own)
+			            ?: maker_key_equal(&own, key);
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}
+
+/* Did the maker of v read nothing, and is it no shell? */
+static int may_be_copied(struct shfs_graph *g, const struct shfs_version *v)
+{
+	struct graph_reads reads = { 0 };
+	struct maker_key key;
+	struct program *program;
+	int r = shfs_graph_program(g, v->process_id, &program);
+
+	if (r <= 0)
+		return r;
+	if (shfs_program_is_shell(basename(program->exe)))
+		return 0;
+	r = shfs_graph_maker_of(g, v, &key);
+	if (!r)
+		r = shfs_graph_reads(g, key, BY_VERSION_CONTROL, &reads);
+	if (!r)
+		r = has_no_inputs(g, &key, &reads);
+	free(reads.list);
+	return r;
+}
+
+/* --- what is not archived --- */
+
+#define HASHED_MAX     (UINT64_C(16) << 20) /* bytes of a file that is read */
+#define HASHED_ALL_MAX (UINT64_C(64) << 20) /* and of all, for one graph */
+
+/* Reads the file, if it still is as the version says: 1 and the name of the object with
+ * these bytes; 0: there is none. */
+static int find_object_of_file(struct shfs_graph *g, const struct shfs_version *v,
+                               char name[static 44])
+{
+	_cleanup_close_ int fd =
+		shfs_path_is_here(v->path)
+			? open(v->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+			: -1;
+	struct shfs_object_id id = { 0 };
+	_cleanup_buf_ struct shfs_buf bytes = { 0 };
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size != v->size || v->size > HASHED_MAX ||
+	    g->hashed_bytes + v->size > HASHED_ALL_MAX ||
+	    shfs_timespec_ns(st.st_mtim) != v->mtime_ns)
+		return 0;
+	g->hashed_bytes += v->size;
+	r = shfs_read_fd(fd, HASHED_MAX, &bytes);
+	if (r || bytes.len != v->size)
+		return r == -ENOMEM ? r : 0;
+	r = shfs_index_find_object(g->index, bytes.data, bytes.len, &id);
+	if (r > 0)
+		shfs_object_name(&id, name);
+	return r == -ENOMEM ? r : r > 0;
+}
+
+/* Looks among the versions with the content that the file has now. */
+static int look_by_file(struct join *j)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	char name[44];
+	int r = find_object_of_file(j->g, j->v, name);
+
+	if (r <= 0)
+		return r;
+	r = shfs_rows_open_str(j->g->index,
+	                       "SELECT version_id FROM v_version"
+	                       " WHERE object_key = object_key(?1) AND object = ?1",
+	                       name, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = look_for_origin(shfs_rows_int(rows, 0), j);
+	return r;
+}
+
+int shfs_graph_joined(struct shfs_graph *g, const struct shfs_version *v,
+                      int64_t *version_id)
+{
+	struct join j = { .g = g, .v = v, .is_found = !v->command_id && !v->process_id };
+	int r = 1;
+
+	if (v->flags & SHFS_CONTENT_INCOMPLETE || (v->origin_version_id && !v->carried) ||
+	    v->size < (j.is_found ? FOUND_MIN : WRITTEN_MIN))
+		return 0;
+	if (!j.is_found)
+		r = may_be_copied(g, v);
+	if (r > 0)
+		r = v->flags & SHFS_CONTENT_NAMED
+		            ? shfs_facts_same(g->facts, v->version_id, look_for_origin,
+		                              &j)
+		    : j.is_found ? look_by_file(&j)
+		                 : 0;
+	if (r || !j.best.version_id || j.makers > MAKERS_MAX)
+		return MIN(r, 0);
+	*version_id = j.best.version_id;
+	return 1;
+}

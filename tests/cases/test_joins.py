@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Joins by content: the graph goes on where a copy came from that nobody was seen to make, or to read."""
+
+import json
+import re
+
+import pytest
+
+from test_trees import export, machines, record
+
+assert machines  # a fixture
+pytestmark = pytest.mark.users("ordinary")
+
+
+def tree(sandbox, *args):
+    """Without the ids of commands and the room that they leave."""
+    lines = sandbox.shfs(*args).stdout.splitlines()
+    return [re.sub(r"[0-9a-f]{7}  ", "", line) for line in lines if line]
+
+
+def names(versions):
+    return {f"{v['path'].rpartition('/')[2]}@{v['n']}" for v in versions}
+
+
+def upstream(sandbox, what):
+    found = json.loads(sandbox.shfs("why", "--json", what).stdout)
+    return names(found["versions"][1:]), {names([v]).pop(): names([v["copy_of"]]).pop() for v in found["versions"] if v["copy_of"]}
+
+
+def downstream(sandbox, what):
+    return names(json.loads(sandbox.shfs("impact", "--json", what).stdout)["versions"]) - {what}
+
+
+@pytest.fixture
+def bash(sandbox, shell):
+    sandbox.sh("seq 100 > in; seq 30 > in2; printf x > tiny; printf '' > empty; seq 40 > one; cp -p one two")
+    sandbox.mount()
+    shell = shell()
+    shell.run(f"cd {sandbox.project}; T=$(mktemp -d)")
+    yield shell
+    shell.run("rm -rf $T")
+
+
+COPIES = {
+    "cp": "cp a $T/x; cp $T/x b",
+    "cp -p": "cp -p a $T/x\ncp -p $T/x b",
+    "cat": "cat a > $T/x\ncat $T/x > b",
+    "rsync": "rsync -a a $T/x\nrsync -a $T/x b",
+    "tar": "tar cf $T/x.tar a\nmkdir $T/d; tar xf $T/x.tar -C $T/d\ntar xf $T/x.tar --transform s/a/b/",
+    "gzip": "gzip -c a > $T/x.gz\nzcat $T/x.gz > b",
+    "git": "git init -q $T/g; cp a $T/g/b; git -C $T/g add b\ngit --git-dir $T/g/.git --work-tree . checkout -q b",
+    "mv": "mv a $T/x\nmv $T/x b",
+    "dd": "dd if=a of=$T/x status=none\ndd if=$T/x of=b status=none",
+    "python": """python3 -c "import shutil, sys; shutil.copy('a', sys.argv[1])" $T/x\npython3 -c "import shutil, sys; shutil.copy(sys.argv[1], 'b')" $T/x""",
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_by_way_of_another_place(sandbox, bash, how):
+    bash.run("sort -r in > a")
+    for line in COPIES[how].splitlines():
+        assert "rror" not in bash.run(line)
+    bash.run("head -3 b > c; cat in2 > out")
+    assert {"in@1", "a@1", "b@1"} <= upstream(sandbox, "c")[0], how
+    assert {"a@1", "b@1", "c@1"} <= downstream(sandbox, "in@1")
+    assert {"b@1", "c@1"} <= downstream(sandbox, "a@1")
+    assert not upstream(sandbox, "c")[0] & {"in2@1", "tiny@1"} and downstream(sandbox, "in2@1") == {"out@1"}
+
+
+def test_what_is_alike_by_chance(sandbox, bash):
+    """Small contents, what was there with the same bytes, what was typed, and what has inputs of its own."""
+    bash.run("cp tiny $T/t; cp $T/t small; : > none")
+    bash.run("echo 'threshold: 0.05  # the usual one, of the paper of 2019' > config")
+    bash.run("echo 'threshold: 0.05  # the usual one, of the paper of 2019' > other")
+    bash.run("sort in > sorted; cat in2 in2 > /dev/null")
+    bash.run("sort in | tee again > more; wc -l one two > counts")
+    for name in "small", "none", "other":
+        assert upstream(sandbox, name)[0] <= {"tiny@1"}, name
+    assert "config@1" not in upstream(sandbox, "other")[0]
+    assert "sorted@1" not in upstream(sandbox, "again")[0] | upstream(sandbox, "more")[0]
+    assert upstream(sandbox, "counts") == ({"one@1", "two@1"}, {})
+    assert not downstream(sandbox, "config@1") and not downstream(sandbox, "two@1") - {"counts@1"}
+    # what many have made the same
+    for n in range(12):
+        bash.run(f"sort -r in > many{n}")
+    bash.run("cp many3 $T/m")
+    bash.run("cp $T/m copied")
+    assert not {name for name in upstream(sandbox, "copied")[0] if name.startswith("many")}
+
+
+def test_it_is_said(sandbox, bash):
+    bash.run("sort -r in > a; : made")
+    bash.run("cp a $T/x")
+    bash.run("cp $T/x b")
+    assert tree(sandbox, "why", "b") == [
+        "b@1 ← cp $T/x b",
+        "└─ a@1  the same content ← sort -r in > a; : made",
+        "   └─ in@1  source  fingerprint only",
+        "2 commands, 1 source",
+    ]
+    assert tree(sandbox, "why", "b", "--from", "in")[-1].startswith("in@1  source")
+
+
+@pytest.mark.parametrize("how", ["cp -p", "cp", "rsync -a"])
+def test_copies_from_another_machine(machines, sandbox, shfs, how):
+    """It came before anything was recorded here, or while nothing was; what was made from it is downstream there."""
+    machines.go("hostb")
+    record(sandbox, "seq 50 80 > data.txt", "rev data.txt > fig.txt")
+    archive = export(sandbox, "b")
+    sandbox.sh(f"{how} fig.txt {sandbox.home}/carried")
+    machines.go("hosta")
+    sandbox.sh(f"mkdir papers; {how} {sandbox.home}/carried papers/figure1.txt")
+    record(sandbox, "head -3 papers/figure1.txt > papers/caption.txt")
+    assert "2 sources" not in shfs("why", "papers/caption.txt").stdout
+    shfs("import", archive)
+    there = "hostb:~/project"
+    lines = tree(sandbox, "why", "papers/caption.txt")
+    assert lines[1:4] == [
+        "└─ papers/figure1.txt@1  fingerprint only",
+        f"   └─ {there}/fig.txt@1  the same content ← rev data.txt > fig.txt",
+        f"      └─ {there}/data.txt@1 ← seq 50 80 > data.txt",
+    ]
+    assert lines[-1] == "3 commands, 0 sources"
+    way = tree(sandbox, "why", "papers/caption.txt", "--from", f"{there}/data.txt")
+    assert len(way) == 4
+    assert '"copy_of": {"path": "hostb:' in shfs("why", "--json", "papers/caption.txt").stdout
+    assert shfs("why", "--dot", "papers/caption.txt").stdout.count("style=dashed") == 1
+    # the same once it was archived
+    record(sandbox, "echo more >> papers/figure1.txt")
+    assert tree(sandbox, "why", "papers/caption.txt")[2:4] == lines[2:4]
+    reached = shfs("impact", f"{there}/data.txt").stdout
+    assert "papers/figure1.txt@1  the same content" in reached and "papers/caption.txt@1" in reached
