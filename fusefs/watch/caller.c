@@ -245,8 +245,9 @@ static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_n
 }
 
 /*
- * Looks at the ancestors that are not recorded yet, from the parent in sights[0] up to
- * the next one that is. Returns how many.
+ * Looks at the ancestors that are not recorded yet with their present programs, from the
+ * parent in sights[0] up to the next one that is: a shell that was seen to open a file
+ * may have executed a script since, which uses no file itself. Returns how many.
  */
 static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
                              struct sight sights[static DEPTH_MAX])
@@ -255,7 +256,7 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 
 	while (n < DEPTH_MAX && child->stat.ppid) {
 		struct sight s = { .procfd = shfs_proc_open(child->stat.ppid) };
-		bool known;
+		bool known, is_shell;
 
 		if (s.procfd < 0 || shfs_proc_read_stat(s.procfd, &s.stat)) {
 			sight_clear(&s);
@@ -263,7 +264,7 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 		}
 		child->parent_start = s.stat.start_ticks;
 		pthread_mutex_lock(&c->lock);
-		known = find_caller(c, &s.stat);
+		known = find_caller_record(c, &s.stat, &is_shell);
 		pthread_mutex_unlock(&c->lock);
 		if (known) {
 			sight_clear(&s);
@@ -332,6 +333,7 @@ static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
 	uint64_t seq;
+	bool unused;
 	int n;
 
 	look_at_caller(c, caller);
@@ -342,7 +344,7 @@ static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
 
 	pthread_mutex_lock(&c->lock);
 	for (int i = n - 1; i >= 0; i--)
-		if (!find_caller(c, &sights[i].stat))
+		if (!find_caller_record(c, &sights[i].stat, &unused))
 			emit_caller(c, &sights[i]);
 	seq = find_caller_record(c, &caller->stat, is_shell);
 	if (!seq) {

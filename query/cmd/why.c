@@ -29,25 +29,39 @@ static const char *source_note(const struct shfs_graph_version *v)
 struct branches {
 	struct shfs_tree *tree;
 	size_t left; /* branches that are still to come */
+	size_t listed;
 };
 
-static int count_program(const char *path, void *arg)
+static int count_file(const char *path, void *arg)
 {
 	(*(size_t *)arg)++;
 	return 0;
 }
 
-static int add_program_line(const char *path, void *arg)
+static int add_file_line(struct branches *b, const char *path, const char *note)
 {
 	_cleanup_buf_ struct shfs_buf words = { 0 };
-	struct branches *b = arg;
 
-	shfs_quote_display(&words, path, strlen(path));
-	shfs_buf_str(&words, "  program");
+	shfs_show_path(&words, path);
+	shfs_buf_str(&words, note);
 	if (words.failed)
 		return -ENOMEM;
 	shfs_tree_words(b->tree, words.data, !--b->left);
 	return 0;
+}
+
+static int add_program_line(const char *path, void *arg)
+{
+	return add_file_line(arg, path, "  program");
+}
+
+static int add_outside_line(const char *path, void *arg)
+{
+	struct branches *b = arg;
+
+	return b->listed++ < SHFS_TREE_LISTED
+	               ? add_file_line(b, path, "  outside, not recorded")
+	               : 0;
 }
 
 /* n: number of branches that follow. */
@@ -55,7 +69,7 @@ static int add_programs(struct shfs_tree *t, struct shfs_graph *graph,
                         const struct shfs_graph_maker *maker, size_t n)
 {
 	struct branches b = { .tree = t, .left = n };
-	int r = shfs_graph_programs(graph, maker, count_program, &b.left);
+	int r = shfs_graph_programs(graph, maker, count_file, &b.left);
 
 	return r ? r : shfs_graph_programs(graph, maker, add_program_line, &b);
 }
@@ -72,9 +86,21 @@ static void add_branch(struct shfs_tree *t, struct shfs_graph *graph,
 	shfs_tree_end(t, begun);
 }
 
+/* n: number of branches that follow. */
+static int add_outside(struct shfs_tree *t, struct shfs_graph *graph,
+                       const struct shfs_graph_maker *maker, size_t outside, size_t n)
+{
+	size_t more = outside - MIN(outside, (size_t)SHFS_TREE_LISTED);
+	struct branches b = { .tree = t, .left = outside - more + !!more + n };
+	int r = outside ? shfs_graph_outside(graph, maker, add_outside_line, &b) : 0;
+
+	shfs_tree_count(t, "more outside file", more, !n);
+	return r;
+}
+
 /* Adds inputs, sources first: the others have branches below them. */
 static void add_input_branches(struct shfs_tree *t, struct shfs_graph *graph,
-                               const struct shfs_graph_maker *maker)
+                               const struct shfs_graph_maker *maker, size_t outside)
 {
 	size_t n = maker->n_inputs, sources = 0, listed = 0;
 	size_t left_out = maker->n_left_out, more = maker->n_more;
@@ -82,7 +108,10 @@ static void add_input_branches(struct shfs_tree *t, struct shfs_graph *graph,
 	for (size_t i = 0; i < n; i++)
 		sources += !maker->inputs[i]->maker;
 	if (opts.programs)
-		t->error = t->error ?: add_programs(t, graph, maker, left_out + more + n);
+		t->error = t->error
+		                   ?: add_programs(t, graph, maker,
+		                                   !!outside + left_out + more + n);
+	t->error = t->error ?: add_outside(t, graph, maker, outside, left_out + more + n);
 	shfs_tree_count(t, ".git file", left_out, !n && !more);
 	shfs_tree_count(t, "more input", more, !n);
 	for (size_t i = 0; i < n && listed < SHFS_TREE_LISTED && !t->error; i++)
@@ -100,9 +129,13 @@ static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
                                struct shfs_graph_version *v)
 {
 	struct shfs_graph_maker *maker = v->maker;
-	bool more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
-	                      maker->cut || opts.programs);
+	size_t outside = 0;
+	bool more;
 
+	if (maker && !maker->mark && !t->error)
+		t->error = shfs_graph_outside(graph, maker, count_file, &outside);
+	more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
+	                 maker->cut || outside || opts.programs);
 	shfs_tree_line(t, v, source_note(v), (more && maker->mark) || v->mark);
 	if (v->origin && !v->mark) {
 		v->mark = true;
@@ -116,7 +149,7 @@ static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
 		return;
 	}
 	maker->mark = true;
-	add_input_branches(t, graph, maker);
+	add_input_branches(t, graph, maker, outside);
 }
 
 static void add_why_summary(struct shfs_tree *t, struct shfs_graph *graph)
@@ -129,6 +162,24 @@ static void add_why_summary(struct shfs_tree *t, struct shfs_graph *graph)
 		sources += !v->maker && !v->origin;
 	if (makers)
 		shfs_tree_sum(t, makers, sources, "source");
+}
+
+/* The last line: what may be missing. A shell's own echo has executed no program. */
+static void add_outside_note(struct shfs_tree *t, struct shfs_graph *graph)
+{
+	size_t n = 0;
+
+	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m && !n && !t->error;
+	     m = m->next) {
+		t->error = shfs_graph_outside(graph, m, count_file, &n);
+		if (!t->error && !m->n_inputs && !m->n_left_out && !m->n_more && !m->cut)
+			t->error = shfs_graph_programs(graph, m, count_file, &n);
+	}
+	if (n)
+		shfs_show_dim(
+			&t->out, t->style,
+			"of files outside of the mounted directories, only names in "
+			"arguments are known\n");
 }
 
 static struct shfs_tree new_tree(struct shfs_context *ctx, struct shfs_index *index)
@@ -147,12 +198,13 @@ static int show_why_tree(struct shfs_context *ctx, struct shfs_index *index,
 
 	add_version_branch(&t, graph, shfs_graph_versions(graph));
 	add_why_summary(&t, graph);
+	add_outside_note(&t, graph);
 	return shfs_tree_finish(&t);
 }
 
 /* --- JSON --- */
 
-static int json_program(const char *path, void *arg)
+static int json_file(const char *path, void *arg)
 {
 	shfs_json_str(arg, NULL, path);
 	return 0;
@@ -166,7 +218,11 @@ static int json_maker(struct shfs_json *json, struct shfs_index *index,
 	shfs_json_bool(json, "cut", m->cut);
 	shfs_json_array(json, "programs");
 	if (!r)
-		r = shfs_graph_programs(graph, m, json_program, json);
+		r = shfs_graph_programs(graph, m, json_file, json);
+	shfs_json_array_end(json);
+	shfs_json_array(json, "outside");
+	if (!r)
+		r = shfs_graph_outside(graph, m, json_file, json);
 	shfs_json_array_end(json);
 	shfs_json_object_end(json);
 	return r ? r : shfs_json_flush(json) ? 0 : -EIO;
@@ -206,8 +262,10 @@ struct from {
 	struct shfs_graph *graph;
 	const char *dir;
 	struct shfs_graph_version *found; /* a version below the directory, or */
-	struct shfs_graph_maker *maker;   /* a command that executed a program there */
-	char *program;
+	/* a command that executed a program there, or named a file there that is outside
+	 * of all recorded directories */
+	struct shfs_graph_maker *maker;
+	char *program, *outside;
 };
 
 static int program_from(const char *path, void *arg)
@@ -218,6 +276,16 @@ static int program_from(const char *path, void *arg)
 		return 0;
 	f->program = strdup(path);
 	return f->program ? 1 : -ENOMEM;
+}
+
+static int outside_from(const char *path, void *arg)
+{
+	struct from *f = arg;
+
+	if (!shfs_path_is_below(path, f->dir))
+		return 0;
+	f->outside = strdup(path);
+	return f->outside ? 1 : -ENOMEM;
 }
 
 /* Searches: 1, 0: nothing, or a negative errno. */
@@ -231,9 +299,10 @@ static int find_from(struct from *f)
 	for (struct shfs_graph_maker *m = shfs_graph_makers(f->graph);
 	     m && !f->found && !r; m = m->next) {
 		f->maker = m;
-		r = shfs_graph_programs(f->graph, m, program_from, f);
+		r = shfs_graph_programs(f->graph, m, program_from, f)
+		            ?: shfs_graph_outside(f->graph, m, outside_from, f);
 	}
-	return r < 0 ? r : f->found || f->program;
+	return r < 0 ? r : f->found || f->program || f->outside;
 }
 
 /* The end of the way from the target: the version that was found, or the result of the
@@ -272,9 +341,10 @@ static int show_way(struct shfs_context *ctx, struct shfs_index *index,
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		shfs_tree_line(&t, way[i], source_note(way[i]), false);
-	if (f->program) {
-		shfs_quote_display(&t.out, f->program, strlen(f->program));
-		shfs_show_dim(&t.out, t.style, "  program\n");
+	if (f->program || f->outside) {
+		shfs_show_path(&t.out, f->program ?: f->outside);
+		shfs_show_dim(&t.out, t.style,
+		              f->program ? "  program\n" : "  outside, not recorded\n");
 	}
 	return shfs_tree_finish(&t);
 }
@@ -313,6 +383,7 @@ static int show_from_json(const struct from *f, bool depends)
 	json_way(&json, way, n);
 	shfs_json_array_end(&json);
 	shfs_json_str(&json, "program", f->program);
+	shfs_json_str(&json, "outside", f->outside);
 	shfs_json_array(&json, "found");
 	for (struct shfs_graph_version *v = shfs_graph_versions(f->graph)->next; v;
 	     v = v->next)
@@ -368,6 +439,7 @@ static int answer_from(struct shfs_context *ctx, struct shfs_index *index,
 	int r = show_from(ctx, index, &f, code);
 
 	free(f.program);
+	free(f.outside);
 	return r;
 }
 

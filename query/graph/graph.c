@@ -83,6 +83,7 @@ void shfs_graph_free(struct shfs_graph *g)
 	shfs_graph_jobs_free(g);
 	commands_free(g);
 	shfs_graph_python_free(g);
+	shfs_graph_outside_free(g);
 	shfs_graph_makings_free(g);
 	free(g->notes.slots);
 	shfs_facts_free(g->facts);

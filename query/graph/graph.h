@@ -85,3 +85,10 @@ typedef int (*shfs_program_fn)(const char *path, void *arg);
 _must_check_ int shfs_graph_programs(struct shfs_graph *graph,
                                      const struct shfs_graph_maker *maker,
                                      shfs_program_fn fn, void *arg);
+
+/* Calls fn for the files outside of all recorded directories that the maker's programs
+ * (before until_ns) name in their arguments, or have as their standard input, in the
+ * order of their names: as far as words tell, and perhaps written rather than read. */
+_must_check_ int shfs_graph_outside(struct shfs_graph *graph,
+                                    const struct shfs_graph_maker *maker,
+                                    shfs_program_fn fn, void *arg);

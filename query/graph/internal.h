@@ -121,6 +121,8 @@ struct shfs_graph {
 	struct shfs_id_table notes;   /* jobs.c's, by file */
 	struct graph_reads reads;     /* of the maker that is being looked up */
 	uint64_t hashed_bytes;        /* joins.c's, of files */
+	char **roots; /* outside.c's: all directories that were recorded */
+	size_t n_roots;
 };
 
 /* Flags of an access that kept nothing of the earlier content. */
@@ -192,6 +194,9 @@ void shfs_graph_jobs_free(struct shfs_graph *g);
 /* jobs may be NULL; 0: it is the shell itself, or the command has no jobs. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
+/* Is the process one of the job, or above one of them? */
+bool shfs_graph_is_above(const struct graph_jobs *jobs, int64_t process_id, int64_t job);
+
 /* Does a build tool run the job? */
 bool shfs_graph_is_recipe(const struct graph_jobs *jobs, int64_t job);
 
@@ -224,6 +229,8 @@ _must_check_ int shfs_graph_each_compiled(struct shfs_graph *g, const char *path
 _must_check_ int shfs_graph_version_at(struct shfs_graph *g, int64_t file_id,
                                        int64_t at_ns, int64_t *version_id);
 void shfs_graph_python_free(struct shfs_graph *g);
+
+void shfs_graph_outside_free(struct shfs_graph *g);
 
 /* --- the graph --- */
 

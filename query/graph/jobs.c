@@ -691,6 +691,19 @@ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 	return r ? MIN(r, 0) : fn(own, arg);
 }
 
+bool shfs_graph_is_above(const struct graph_jobs *jobs, int64_t process_id, int64_t job)
+{
+	const struct job_program *above = find_job_program(jobs, process_id),
+				 *p = find_job_program(jobs, job);
+
+	for (const struct job_task *task = p ? p->task->job : NULL; task && above;
+	     task = task->next)
+		for (const struct job_task *t = task; t; t = t->parent)
+			if (t == above->task)
+				return true;
+	return false;
+}
+
 /* The last program of the task that makes what the job does; of several the first one. */
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
 {

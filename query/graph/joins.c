@@ -28,7 +28,8 @@
 struct join {
 	struct shfs_graph *g;
 	const struct shfs_version *v;
-	bool is_found; /* v is */
+	bool is_found;   /* v is */
+	int64_t used_ns; /* of the first use of a found one; INT64_MIN: not looked up */
 	size_t looked_at, makers;
 	struct shfs_version_fact best; /* version_id 0: none yet */
 };
@@ -38,15 +39,31 @@ static bool has_maker(const struct shfs_version_fact *w)
 	return w->command_id || w->process_id;
 }
 
-/* Was w there before v? A copy may have the time of modification of its origin, with
- * fewer digits. */
-static bool is_earlier(const struct join *j, const struct shfs_version_fact *w)
+static int look_for_use(const struct shfs_access *a, void *arg)
+{
+	struct join *j = arg;
+
+	if (a->seen_n == j->v->n)
+		j->used_ns = MIN(j->used_ns, shfs_access_begin_ns(a));
+	return 0;
+}
+
+/* Was w there before v? A copy may have the time of modification of its origin, maybe in
+ * whole seconds; but nothing that was in use before w was made is a copy of it. 1, 0. */
+static int is_earlier(struct join *j, const struct shfs_version_fact *w)
 {
 	int64_t then_ns = w->content.mtime_ns, ns = j->v->mtime_ns;
+	int r = 0;
 
 	if (!j->is_found)
 		return w->time_ns <= j->v->time_ns;
-	return then_ns <= ns || then_ns / SHFS_NSEC_PER_SEC == ns / SHFS_NSEC_PER_SEC;
+	if (ns % SHFS_NSEC_PER_SEC ? then_ns > ns : then_ns - ns >= SHFS_NSEC_PER_SEC)
+		return 0;
+	if (j->used_ns == INT64_MIN) {
+		j->used_ns = INT64_MAX;
+		r = shfs_facts_opens_of_file(j->g->facts, j->v->file_id, look_for_use, j);
+	}
+	return r ? r : w->time_ns < j->used_ns;
 }
 
 /* Made by a recorded process, and the earliest of these; of a file that was renamed, the
@@ -80,8 +97,10 @@ static int look_for_origin(int64_t version_id, void *arg)
 	if (version_id >> 32 == j->v->file_id)
 		return 0;
 	r = shfs_facts_version(j->g->facts, version_id, &w);
-	if (r <= 0 || is_moved(&w) || !is_earlier(j, &w))
-		return MIN(r, 0);
+	if (r > 0)
+		r = is_moved(&w) ? 0 : is_earlier(j, &w);
+	if (r <= 0)
+		return r;
 	/* one command may write the same to several files; and files that were there, all
 	 * with the same bytes, say nothing of each other */
 	if (j->v->command_id ? w.command_id == j->v->command_id
@@ -191,7 +210,10 @@ static int look_by_file(struct join *j)
 int shfs_graph_joined(struct shfs_graph *g, const struct shfs_version *v,
                       int64_t *version_id)
 {
-	struct join j = { .g = g, .v = v, .is_found = !v->command_id && !v->process_id };
+	struct join j = { .g = g,
+		          .v = v,
+		          .is_found = !v->command_id && !v->process_id,
+		          .used_ns = INT64_MIN };
 	int r = 1;
 
 	if (v->flags & SHFS_CONTENT_INCOMPLETE || (v->origin_version_id && !v->carried) ||

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.users("ordinary")
 def tree(sandbox, *args):
     """Without the ids of commands and the room that they leave."""
     lines = sandbox.shfs(*args).stdout.splitlines()
-    return [re.sub(r"[0-9a-f]{7}  ", "", line) for line in lines if line]
+    return [re.sub(r"[0-9a-f]{7}  |(?<= )/.*/tmp[.]\w+", lambda m: "TMP" * ("/" in m[0]), line) for line in lines if line]
 
 
 def names(versions):
@@ -94,9 +94,11 @@ def test_it_is_said(sandbox, bash):
     bash.run("cp $T/x b")
     assert tree(sandbox, "why", "b") == [
         "b@1 ← cp $T/x b",
+        "├─ TMP/x  outside, not recorded",
         "└─ a@1  the same content ← sort -r in > a; : made",
         "   └─ in@1  source  fingerprint only",
         "2 commands, 1 source",
+        "of files outside of the mounted directories, only names in arguments are known",
     ]
     assert tree(sandbox, "why", "b", "--from", "in")[-1].startswith("in@1  source")
 
@@ -120,7 +122,7 @@ def test_copies_from_another_machine(machines, sandbox, shfs, how):
         f"   └─ {there}/fig.txt@1  the same content ← rev data.txt > fig.txt",
         f"      └─ {there}/data.txt@1 ← seq 50 80 > data.txt",
     ]
-    assert lines[-1] == "3 commands, 0 sources"
+    assert "3 commands, 0 sources" in lines
     way = tree(sandbox, "why", "papers/caption.txt", "--from", f"{there}/data.txt")
     assert len(way) == 4
     assert '"copy_of": {"path": "hostb:' in shfs("why", "--json", "papers/caption.txt").stdout

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files outside of all recorded directories, of which there is no record but the words of
+ * those who used them: the arguments of a program, and what stood on its standard input.
+ * A word is taken for a file if there is one of that name now; or if it is an absolute
+ * path in a directory that there is, as the file may be gone.
+ */
+#include "query/graph/internal.h"
+
+#include "common/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORDS_MAX 1000 /* of one program */
+#define FILES_MAX 1000 /* of one maker */
+
+struct outside {
+	struct shfs_graph *g;
+	const struct maker_node *m;
+	struct outside_file {
+		char *path;
+		int64_t process_id; /* of the first one that named it */
+		bool is_gone;
+		bool passed_on; /* gone, and another process of the command named it */
+	} * list;
+	size_t n, cap;
+	int64_t process_id; /* that is looked at */
+};
+
+/* --- recorded directories --- */
+
+static int load_roots(struct shfs_graph *g)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t cap = 0;
+	int r = g->roots ? 0
+	                 : shfs_rows_open(g->index,
+	                                  "SELECT DISTINCT root FROM v_producer", &rows);
+
+	while (rows && !r && (r = shfs_rows_next(rows)) > 0) {
+		char *root = strdup(shfs_rows_text(rows, 0));
+
+		if (!root || !MAKE_ROOM(g->roots, g->n_roots, cap)) {
+			free(root);
+			return -ENOMEM;
+		}
+		g->roots[g->n_roots++] = root;
+		r = 0;
+	}
+	return r;
+}
+
+static bool is_recorded(const struct shfs_graph *g, const char *path)
+{
+	for (size_t i = 0; i < g->n_roots; i++)
+		if (shfs_path_is_below(path, g->roots[i]))
+			return true;
+	return false;
+}
+
+void shfs_graph_outside_free(struct shfs_graph *g)
+{
+	for (size_t i = 0; i < g->n_roots; i++)
+		free(g->roots[i]);
+	free(g->roots);
+}
+
+/* --- names --- */
+
+/* Takes ownership of path. */
+static int add_outside(struct outside *o, char *path)
+{
+	bool known = !path || o->n == FILES_MAX || is_recorded(o->g, path);
+
+	for (size_t i = 0; i < o->n && !known; i++)
+		known = !strcmp(o->list[i].path, path);
+	if (known || !MAKE_ROOM(o->list, o->n, o->cap)) {
+		int r = path && known ? 0 : -ENOMEM;
+
+		free(path);
+		return r;
+	}
+	o->list[o->n++] = (struct outside_file){ path, o->process_id,
+		                                 faccessat(AT_FDCWD, path, F_OK,
+		                                           AT_SYMLINK_NOFOLLOW) != 0 };
+	return 0;
+}
+
+/* Devices, and what the kernel shows of itself, hold nothing; libraries and the like are
+ * software. */
+static bool is_special(const char *path)
+{
+	static const char *const trees[] = { "/dev",        "/proc",        "/sys",
+		                             "/bin",        "/sbin",        "/lib",
+		                             "/lib32",      "/lib64",       "/libx32",
+		                             "/usr/bin",    "/usr/lib",     "/usr/lib32",
+		                             "/usr/lib64",  "/usr/libexec", "/usr/sbin",
+		                             "/usr/include" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (shfs_path_is_below(path, trees[i]))
+			return true;
+	return false;
+}
+
+/* Is it in a directory where users keep no files? */
+static bool is_system(const char *path)
+{
+	return is_special(path) || shfs_path_is_below(path, "/usr") ||
+	       shfs_path_is_below(path, "/etc") || shfs_path_is_below(path, "/boot") ||
+	       (shfs_path_is_below(path, "/var") &&
+	        !shfs_path_is_below(path, "/var/tmp"));
+}
+
+/* May an absolute path be a file that was used? */
+static bool may_be_file(const char *path)
+{
+	_cleanup_free_ char *dir = strdup(path);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+	struct stat st;
+
+	if (!lstat(path, &st))
+		return !S_ISDIR(st.st_mode) && !is_special(path);
+	if (is_system(path) || !slash || slash == dir || !slash[1] ||
+	    strpbrk(path, " \t\n*?"))
+		return false;
+	*slash = '\0';
+	return !lstat(dir, &st) && S_ISDIR(st.st_mode);
+}
+
+/* Where a link in a recorded directory leads now; NULL: it is none. */
+static char *follow_link(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
+}
+
+/* A word, or what follows "=" in it: "of=/tmp/x". */
+static int add_word(struct outside *o, const char *word, const char *cwd)
+{
+	const char *equals = strchr(word, '=');
+	_cleanup_free_ char *joined = NULL, *path = NULL, *target = NULL;
+	bool is_absolute;
+	struct stat st;
+
+	if (equals && (*word == '-' || equals[1] == '/'))
+		word = equals + 1;
+	is_absolute = *word == '/';
+	if (!*word || *word == '-' || word[strlen(word) - 1] == '/')
+		return 0;
+	joined = shfs_path_join(cwd, word);
+	path = joined ? shfs_path_absolute(joined) : NULL;
+	if (!path)
+		return -ENOMEM;
+	if (is_recorded(o->g, path)) {
+		target = follow_link(path);
+		return target && may_be_file(target) ? add_outside(o, TAKE_PTR(target))
+		                                     : 0;
+	}
+	if (is_absolute ? !may_be_file(path)
+	                : lstat(path, &st) || S_ISDIR(st.st_mode) || is_special(path))
+		return 0;
+	return add_outside(o, TAKE_PTR(path));
+}
+
+static int add_input(struct outside *o, int64_t streams_id)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = streams_id ? shfs_facts_string(o->g->facts, streams_id, &text) : 0;
+
+	if (r <= 0)
+		return r;
+	shfs_buf_u8(&text, 0);
+	if (text.failed)
+		return -ENOMEM;
+	/* a here-document is a file without a name */
+	if (text.data[0] != '/' || is_special(text.data) ||
+	    shfs_ends_with(text.data, " (deleted)"))
+		return 0;
+	return add_outside(o, strdup(text.data));
+}
+
+static int add_names(const struct shfs_process_fact *p, void *arg)
+{
+	_cleanup_process_ struct shfs_process_row row = { 0 };
+	struct outside *o = arg;
+	const struct maker_key *key = &o->m->key;
+	size_t n = 0;
+	int r;
+
+	if ((key->job && !shfs_graph_is_above(o->m->jobs, p->process_id, key->job)) ||
+	    p->first_ns > o->m->m.until_ns)
+		return 0;
+	o->process_id = p->process_id;
+	r = shfs_process_load(o->g->index, p->process_id, &row);
+	if (r <= 0 || !shfs_path_is_here(row.cwd))
+		return MIN(r, 0); /* nothing is known of what lies on another machine */
+	r = add_input(o, p->streams_id);
+	for (const char *word = row.argv, *end = row.argv + row.argv_len;
+	     word < end && n < WORDS_MAX && !r; word += strnlen(word, end - word) + 1) {
+		if (n++)
+			r = add_word(o, word, row.cwd);
+	}
+	return r;
+}
+
+/* --- what one process of a command left for another --- */
+
+static bool has_text(const struct shfs_buf *text, const char *part)
+{
+	return text->len && memmem(text->data, text->len, part, strlen(part));
+}
+
+/* Notes the files that are gone and that another process named, too: what went through
+ * them is known by flows.c. */
+static int note_passed_on(const struct shfs_process_fact *p, void *arg)
+{
+	_cleanup_buf_ struct shfs_buf words = { 0 };
+	struct outside *o = arg;
+	int r = shfs_facts_argv(o->g->facts, p->process_id, &words);
+
+	shfs_buf_u8(&words, 0);
+	if (r >= 0 && p->streams_id)
+		r = shfs_facts_string(o->g->facts, p->streams_id, &words);
+	for (size_t i = 0; i < o->n && r >= 0; i++)
+		if (o->list[i].is_gone && o->list[i].process_id != p->process_id)
+			o->list[i].passed_on |= has_text(&words, o->list[i].path);
+	return r < 0 ? r : words.failed ? -ENOMEM : 0;
+}
+
+static int find_passed_on(struct outside *o)
+{
+	bool gone = false;
+
+	for (size_t i = 0; i < o->n; i++)
+		gone |= o->list[i].is_gone;
+	return gone ? shfs_facts_processes(o->g->facts, o->m->key.id, note_passed_on, o)
+	            : 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct outside_file *x = a, *y = b;
+
+	return strcmp(x->path, y->path);
+}
+
+int shfs_graph_outside(struct shfs_graph *g, const struct shfs_graph_maker *maker,
+                       shfs_program_fn fn, void *arg)
+{
+	const struct maker_node *m = container_of(maker, struct maker_node, m);
+	struct outside o = { .g = g, .m = m };
+	struct shfs_process_fact p = { .process_id = m->key.id };
+	int r = load_roots(g);
+
+	if (!r && !m->key.is_process)
+		r = shfs_facts_processes(g->facts, m->key.id, add_names, &o)
+		            ?: find_passed_on(&o);
+	else if (!r)
+		r = add_names(&p, &o);
+	if (o.n)
+		qsort(o.list, o.n, sizeof(*o.list), compare_names);
+	for (size_t i = 0; i < o.n && !r; i++)
+		r = o.list[i].passed_on ? 0 : fn(o.list[i].path, arg);
+	for (size_t i = 0; i < o.n; i++)
+		free(o.list[i].path);
+	free(o.list);
+	return r;
+}
