@@ -390,17 +390,34 @@ static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *
 	return 0;
 }
 
+#define STATUS_NOT_RUN 126 /* of a shell: 126, 127, and 128 + a signal */
+
+static int look_for_teller(const struct shfs_process_fact *p, void *arg)
+{
+	struct program *program;
+	int r = shfs_graph_find_program(arg, p->program_id, &program);
+
+	return r > 0 ? tells_by_status(program) : r;
+}
+
 static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
                       const struct writer *w, const struct shfs_command_row *c)
 {
-	struct program *program;
 	int r;
 
 	if (!c->has_status || !c->status || !c->text)
 		return 0;
-	r = shfs_graph_program(s->graph, w->process_id, &program);
-	if (r < 0 || (r && c->status == 1 && tells_by_status(program)))
+	/* a search that finds nothing writes nothing: its shell has opened the file */
+	r = c->status == 1 ? shfs_facts_processes(s->graph->facts, w->command_id,
+	                                          look_for_teller, s->graph)
+	                   : 0;
+	if (r)
 		return MIN(r, 0);
+	/* what was killed, or not even found, left no result; nor did what left nothing
+	 */
+	if (c->status >= STATUS_NOT_RUN ||
+	    (v->content.flags & SHFS_CONTENT_KNOWN && !v->content.size))
+		return 1;
 	return had_ended_well(s, v, c);
 }
 

@@ -589,3 +589,25 @@ def test_git_brings_back_no_results(study, sandbox):
     study.run("git checkout -q HEAD^")
     assert sandbox.shfs("stale", check=False).status in (0, 1)
     assert "out.csv" not in sandbox.shfs("stale", "out.csv").stdout
+
+
+def test_what_a_failed_command_left(sandbox, shell):
+    """It is no result: what is empty, and what was cut short by a signal. A search that finds nothing has not failed."""
+    sandbox.sh("seq 9 > in")
+    sandbox.mount()
+    bash = shell()
+    for line in (
+        f"cd {sandbox.project}",
+        "sort in nosuch > empty; false",
+        "bash -c 'sort in; kill -9 $$' > killed",
+        "nosuchprogram in > none",
+        "grep zzz in > hits",
+        "wc -l < empty > counted",
+        "wc -l < hits > found",
+        "sort in nosuch2 > part || true",
+    ):
+        bash.run(line)
+    runs = ask(sandbox, "stale", check=1)["commands"]
+    assert {p["path"].rpartition("/")[2] for run in runs for p in run["results"]} == {"empty", "killed", "none", "counted"}, runs
+    shown = sandbox.shfs("stale", check=1).stdout
+    assert shown.count("its command ended with") == 3, shown
