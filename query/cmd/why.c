@@ -26,6 +26,16 @@ static const char *source_note(const struct shfs_graph_version *v)
 	return v->version.n == 1 ? "  source" : "  changed while nothing watched";
 }
 
+/* Adds what is said behind the name of a version in the tree. */
+static void add_note(struct shfs_buf *out, const struct shfs_graph_version *v)
+{
+	shfs_buf_str(out, source_note(v));
+	if (!v->by_way)
+		return;
+	shfs_buf_str(out, "  by way of ");
+	shfs_show_path(out, v->by_way);
+}
+
 struct branches {
 	struct shfs_tree *tree;
 	size_t left; /* branches that are still to come */
@@ -129,6 +139,7 @@ static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
                                struct shfs_graph_version *v)
 {
 	struct shfs_graph_maker *maker = v->maker;
+	_cleanup_buf_ struct shfs_buf note = { 0 };
 	size_t outside = 0;
 	bool more;
 
@@ -136,7 +147,8 @@ static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
 		t->error = shfs_graph_outside(graph, maker, count_file, &outside);
 	more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
 	                 maker->cut || outside || opts.programs);
-	shfs_tree_line(t, v, source_note(v), (more && maker->mark) || v->mark);
+	add_note(&note, v);
+	shfs_tree_line(t, v, note.data ?: "", (more && maker->mark) || v->mark);
 	if (v->origin && !v->mark) {
 		v->mark = true;
 		add_branch(t, graph, v->origin, true);

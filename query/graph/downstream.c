@@ -369,16 +369,58 @@ static int add_maker_results(struct downstream *d, struct maker_node *m,
 /* --- derivatives of a version --- */
 
 static int add_version_read(struct downstream *d, struct version_node *node,
+                            const struct read *read);
+
+/* A maker that took a file outside that another one left, which had read the version. */
+struct taking {
+	struct downstream *d;
+	struct version_node *node;
+	struct maker_key key;
+	int64_t begin_ns; /* when that other one read it */
+	bool found;
+};
+
+static int look_for_version(const struct graph_read *read, const char *path, void *arg)
+{
+	struct taking *t = arg;
+
+	t->found |= read->version_id == t->node->v.version.version_id;
+	return 0;
+}
+
+static int add_taker(struct maker_key key, void *arg)
+{
+	struct taking *t = arg;
+	struct read read = { .begin_ns = t->begin_ns, .key = key, .by = BY_ANOTHER };
+	int r;
+
+	t->found = false;
+	r = shfs_graph_passed(t->d->graph, key, look_for_version, t);
+	return r || !t->found ? r : add_version_read(t->d, t->node, &read);
+}
+
+static int add_takers(struct downstream *d, struct version_node *node,
+                      const struct read *read)
+{
+	struct taking t = { .d = d, .node = node, .begin_ns = read->begin_ns };
+
+	return shfs_graph_takers(d->graph, read->key, add_taker, &t);
+}
+
+static int add_version_read(struct downstream *d, struct version_node *node,
                             const struct read *read)
 {
 	enum by by = d->graph->limits.all ? BY_ANOTHER : read->by;
+	size_t n_readers = node->v.n_readers;
 	struct maker_node *m;
 	int r = shfs_graph_maker(d->graph, read->key, &m);
 
 	if (r <= 0)
 		return r;
 	if (!shfs_graph_is_own(m, &node->v.version))
-		r = add_version_reader(node, m);
+		r = add_version_reader(node, m)
+		            ?: (node->v.n_readers > n_readers ? add_takers(d, node, read)
+		                                              : 0);
 	else if (node->v.via)
 		r = 0; /* m made it from others, and reads it for more */
 	else

@@ -31,6 +31,7 @@ static void versions_free(struct shfs_graph *g)
 		for (size_t i = 0; i < b->n; i++) {
 			shfs_version_clear(&b->nodes[i].v.version);
 			free(b->nodes[i].v.readers);
+			free(b->nodes[i].v.by_way);
 		}
 		free(b);
 	}
@@ -84,6 +85,7 @@ void shfs_graph_free(struct shfs_graph *g)
 	commands_free(g);
 	shfs_graph_python_free(g);
 	shfs_graph_outside_free(g);
+	shfs_graph_passed_free(g);
 	shfs_graph_makings_free(g);
 	free(g->notes.slots);
 	shfs_facts_free(g->facts);

@@ -30,6 +30,9 @@ struct shfs_graph_version {
 	 * one */
 	struct shfs_graph_version *origin;
 	bool joined; /* another one was joined to it by its content */
+	/* upstream only: the file outside by way of which it went into another one; NULL
+	 */
+	char *by_way;
 	bool mark;
 };
 

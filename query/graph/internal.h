@@ -121,6 +121,7 @@ struct shfs_graph {
 	struct shfs_id_table notes;   /* jobs.c's, by file */
 	struct graph_reads reads;     /* of the maker that is being looked up */
 	uint64_t hashed_bytes;        /* joins.c's, of files */
+	struct shfs_id_table named;   /* passed.c's, by command */
 	char **roots; /* outside.c's: all directories that were recorded */
 	size_t n_roots;
 };
@@ -194,8 +195,10 @@ void shfs_graph_jobs_free(struct shfs_graph *g);
 /* jobs may be NULL; 0: it is the shell itself, or the command has no jobs. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
-/* Is the process one of the job, or above one of them? */
-bool shfs_graph_is_above(const struct graph_jobs *jobs, int64_t process_id, int64_t job);
+/* Calls fn for the processes of the job and those above them; all: where there are no
+ * more than that many, for all of the command. */
+_must_check_ int shfs_graph_processes(struct shfs_graph *g, struct maker_key key,
+                                      size_t all, shfs_process_fn fn, void *arg);
 
 /* Does a build tool run the job? */
 bool shfs_graph_is_recipe(const struct graph_jobs *jobs, int64_t job);
@@ -230,7 +233,26 @@ _must_check_ int shfs_graph_version_at(struct shfs_graph *g, int64_t file_id,
                                        int64_t at_ns, int64_t *version_id);
 void shfs_graph_python_free(struct shfs_graph *g);
 
+/* --- files outside of all recorded directories (outside.c) --- */
+
+/* Calls fn for those that the process names, or has as a stream. */
+typedef int (*shfs_outside_fn)(const char *path, bool is_output, void *arg);
+_must_check_ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p,
+                                  shfs_outside_fn fn, void *arg);
 void shfs_graph_outside_free(struct shfs_graph *g);
+
+/* --- from command to command by way of such a file (passed.c) --- */
+
+/* Calls fn for each read of an earlier command that went into what the maker makes, with
+ * the last file outside that it went through. */
+typedef int (*shfs_passed_fn)(const struct graph_read *read, const char *path, void *arg);
+_must_check_ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key,
+                                   shfs_passed_fn fn, void *arg);
+/* Calls fn for the makers that may have taken a file outside that this one left. */
+typedef int (*shfs_key_fn)(struct maker_key key, void *arg);
+_must_check_ int shfs_graph_takers(struct shfs_graph *g, struct maker_key key,
+                                   shfs_key_fn fn, void *arg);
+void shfs_graph_passed_free(struct shfs_graph *g);
 
 /* --- the graph --- */
 

@@ -691,17 +691,58 @@ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 	return r ? MIN(r, 0) : fn(own, arg);
 }
 
-bool shfs_graph_is_above(const struct graph_jobs *jobs, int64_t process_id, int64_t job)
-{
-	const struct job_program *above = find_job_program(jobs, process_id),
-				 *p = find_job_program(jobs, job);
+/* The processes of a job and those above them, each once. */
+struct above {
+	const struct job_task **list;
+	size_t n, cap;
+};
 
-	for (const struct job_task *task = p ? p->task->job : NULL; task && above;
+static int add_task_above(struct above *a, const struct job_task *task)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->list[i] == task)
+			return 0;
+	if (!MAKE_ROOM(a->list, a->n, a->cap))
+		return -ENOMEM;
+	a->list[a->n++] = task;
+	return 0;
+}
+
+static int each_of_job(const struct graph_jobs *jobs, int64_t job, shfs_process_fn fn,
+                       void *arg)
+{
+	const struct job_program *p = find_job_program(jobs, job);
+	struct above above = { 0 };
+	int r = 0;
+
+	for (const struct job_task *task = p ? p->task->job : NULL; task && !r;
 	     task = task->next)
-		for (const struct job_task *t = task; t; t = t->parent)
-			if (t == above->task)
-				return true;
-	return false;
+		for (const struct job_task *t = task; t && !r; t = t->parent)
+			r = add_task_above(&above, t);
+	for (size_t i = 0; i < above.n && !r; i++)
+		for (size_t k = 0; k < above.list[i]->n_programs && !r; k++)
+			r = fn(&above.list[i]->programs[k].f, arg);
+	free(above.list);
+	return r;
+}
+
+int shfs_graph_processes(struct shfs_graph *g, struct maker_key key, size_t all,
+                         shfs_process_fn fn, void *arg)
+{
+	struct shfs_process_fact p = { .process_id = key.id };
+	struct graph_jobs *jobs = NULL;
+	int r;
+
+	if (key.is_process)
+		return fn(&p, arg);
+	r = shfs_graph_jobs(g, key.id, &jobs);
+	if (r)
+		return r;
+	if (!jobs)
+		return shfs_facts_processes(g->facts, key.id, fn, arg);
+	for (size_t i = 0; i < jobs->n_programs && jobs->n_programs <= all && !r; i++)
+		r = fn(&jobs->programs[i].f, arg);
+	return r || jobs->n_programs <= all ? r : each_of_job(jobs, key.job, fn, arg);
 }
 
 /* The last program of the task that makes what the job does; of several the first one. */

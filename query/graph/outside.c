@@ -71,25 +71,6 @@ void shfs_graph_outside_free(struct shfs_graph *g)
 
 /* --- names --- */
 
-/* Takes ownership of path. */
-static int add_outside(struct outside *o, char *path)
-{
-	bool known = !path || o->n == FILES_MAX || is_recorded(o->g, path);
-
-	for (size_t i = 0; i < o->n && !known; i++)
-		known = !strcmp(o->list[i].path, path);
-	if (known || !MAKE_ROOM(o->list, o->n, o->cap)) {
-		int r = path && known ? 0 : -ENOMEM;
-
-		free(path);
-		return r;
-	}
-	o->list[o->n++] = (struct outside_file){ path, o->process_id,
-		                                 faccessat(AT_FDCWD, path, F_OK,
-		                                           AT_SYMLINK_NOFOLLOW) != 0 };
-	return 0;
-}
-
 /* Devices, and what the kernel shows of itself, hold nothing; libraries and the like are
  * software. */
 static bool is_special(const char *path)
@@ -140,8 +121,10 @@ static char *follow_link(const char *path)
 	return !lstat(path, &st) && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* A word, or what follows "=" in it: "of=/tmp/x". */
-static int add_word(struct outside *o, const char *word, const char *cwd)
+/* Is a word, or what follows "=" in it ("of=/tmp/x"), a file outside? 1 and its path,
+ * which the caller frees; 0. */
+static int file_of_word(struct shfs_graph *g, const char *word, const char *cwd,
+                        char **out)
 {
 	const char *equals = strchr(word, '=');
 	_cleanup_free_ char *joined = NULL, *path = NULL, *target = NULL;
@@ -157,56 +140,93 @@ static int add_word(struct outside *o, const char *word, const char *cwd)
 	path = joined ? shfs_path_absolute(joined) : NULL;
 	if (!path)
 		return -ENOMEM;
-	if (is_recorded(o->g, path)) {
+	if (is_recorded(g, path)) {
 		target = follow_link(path);
-		return target && may_be_file(target) ? add_outside(o, TAKE_PTR(target))
-		                                     : 0;
+		if (!target || is_recorded(g, target) || !may_be_file(target))
+			return 0;
+		*out = TAKE_PTR(target);
+		return 1;
 	}
 	if (is_absolute ? !may_be_file(path)
 	                : lstat(path, &st) || S_ISDIR(st.st_mode) || is_special(path))
 		return 0;
-	return add_outside(o, TAKE_PTR(path));
+	*out = TAKE_PTR(path);
+	return 1;
 }
 
-static int add_input(struct outside *o, int64_t streams_id)
+/* Calls fn for what stands on standard input, output and error. */
+static int each_stream(struct shfs_graph *g, int64_t streams_id, shfs_outside_fn fn,
+                       void *arg)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = streams_id ? shfs_facts_string(o->g->facts, streams_id, &text) : 0;
+	int n = 0, r = streams_id ? shfs_facts_string(g->facts, streams_id, &text) : 0;
 
 	if (r <= 0)
 		return r;
 	shfs_buf_u8(&text, 0);
-	if (text.failed)
-		return -ENOMEM;
-	/* a here-document is a file without a name */
-	if (text.data[0] != '/' || is_special(text.data) ||
-	    shfs_ends_with(text.data, " (deleted)"))
+	r = text.failed ? -ENOMEM : 0;
+	for (const char *at = text.data; at < text.data + text.len && n < 3 && !r;
+	     at += strlen(at) + 1, n++)
+		/* a here-document is a file without a name */
+		if (*at == '/' && !is_special(at) && !is_recorded(g, at) &&
+		    !shfs_ends_with(at, " (deleted)"))
+			r = fn(at, n > 0, arg);
+	return r;
+}
+
+int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p,
+                     shfs_outside_fn fn, void *arg)
+{
+	_cleanup_process_ struct shfs_process_row row = { 0 };
+	int words = 0, r = load_roots(g);
+
+	if (!r)
+		r = shfs_process_load(g->index, p->process_id, &row);
+	if (r <= 0 || !shfs_path_is_here(row.cwd))
+		return MIN(r, 0); /* nothing is known of what lies on another machine */
+	r = each_stream(g, p->streams_id, fn, arg);
+	for (const char *word = row.argv, *end = row.argv + row.argv_len;
+	     word < end && words < WORDS_MAX && !r;
+	     word += strnlen(word, end - word) + 1) {
+		_cleanup_free_ char *path = NULL;
+
+		if (words++)
+			r = file_of_word(g, word, row.cwd, &path);
+		if (r > 0)
+			r = fn(path, false, arg);
+	}
+	return r;
+}
+
+/* --- of a maker --- */
+
+static int add_outside(const char *path, bool is_output, void *arg)
+{
+	struct outside *o = arg;
+	char *copy;
+
+	if (is_output || o->n == FILES_MAX)
 		return 0;
-	return add_outside(o, strdup(text.data));
+	for (size_t i = 0; i < o->n; i++)
+		if (!strcmp(o->list[i].path, path))
+			return 0;
+	copy = MAKE_ROOM(o->list, o->n, o->cap) ? strdup(path) : NULL;
+	if (!copy)
+		return -ENOMEM;
+	o->list[o->n++] = (struct outside_file){ copy, o->process_id,
+		                                 faccessat(AT_FDCWD, path, F_OK,
+		                                           AT_SYMLINK_NOFOLLOW) != 0 };
+	return 0;
 }
 
 static int add_names(const struct shfs_process_fact *p, void *arg)
 {
-	_cleanup_process_ struct shfs_process_row row = { 0 };
 	struct outside *o = arg;
-	const struct maker_key *key = &o->m->key;
-	size_t n = 0;
-	int r;
 
-	if ((key->job && !shfs_graph_is_above(o->m->jobs, p->process_id, key->job)) ||
-	    p->first_ns > o->m->m.until_ns)
+	if (p->first_ns > o->m->m.until_ns)
 		return 0;
 	o->process_id = p->process_id;
-	r = shfs_process_load(o->g->index, p->process_id, &row);
-	if (r <= 0 || !shfs_path_is_here(row.cwd))
-		return MIN(r, 0); /* nothing is known of what lies on another machine */
-	r = add_input(o, p->streams_id);
-	for (const char *word = row.argv, *end = row.argv + row.argv_len;
-	     word < end && n < WORDS_MAX && !r; word += strnlen(word, end - word) + 1) {
-		if (n++)
-			r = add_word(o, word, row.cwd);
-	}
-	return r;
+	return shfs_graph_named(o->g, p, add_outside, o);
 }
 
 /* --- what one process of a command left for another --- */
@@ -233,13 +253,17 @@ static int note_passed_on(const struct shfs_process_fact *p, void *arg)
 	return r < 0 ? r : words.failed ? -ENOMEM : 0;
 }
 
+/* Processes of one command that are looked at. */
+#define PROCESSES_MAX 2000
+
 static int find_passed_on(struct outside *o)
 {
 	bool gone = false;
 
 	for (size_t i = 0; i < o->n; i++)
 		gone |= o->list[i].is_gone;
-	return gone ? shfs_facts_processes(o->g->facts, o->m->key.id, note_passed_on, o)
+	return gone ? shfs_graph_processes(o->g, o->m->key, PROCESSES_MAX, note_passed_on,
+	                                   o)
 	            : 0;
 }
 
@@ -255,14 +279,8 @@ int shfs_graph_outside(struct shfs_graph *g, const struct shfs_graph_maker *make
 {
 	const struct maker_node *m = container_of(maker, struct maker_node, m);
 	struct outside o = { .g = g, .m = m };
-	struct shfs_process_fact p = { .process_id = m->key.id };
-	int r = load_roots(g);
+	int r = shfs_graph_processes(g, m->key, 0, add_names, &o) ?: find_passed_on(&o);
 
-	if (!r && !m->key.is_process)
-		r = shfs_facts_processes(g->facts, m->key.id, add_names, &o)
-		            ?: find_passed_on(&o);
-	else if (!r)
-		r = add_names(&p, &o);
 	if (o.n)
 		qsort(o.list, o.n, sizeof(*o.list), compare_names);
 	for (size_t i = 0; i < o.n && !r; i++)

@@ -481,6 +481,37 @@ static int add_joined(struct upstream *up, struct maker_node *m)
 	return MIN(r, 0);
 }
 
+struct passed {
+	struct upstream *up;
+	struct maker_node *m;
+};
+
+static int add_passed_read(const struct graph_read *read, const char *path, void *arg)
+{
+	struct passed *p = arg;
+	struct version_node *node;
+	size_t n = p->m->m.n_inputs;
+	int r = add_maker_input(p->up, p->m, p->m->m.into, read->version_id,
+	                        read->begin_ns);
+
+	if (r || p->m->m.n_inputs == n)
+		return r;
+	node = container_of(p->m->m.inputs[n], struct version_node, v);
+	if (!node->v.by_way && !(node->v.by_way = strdup(path)))
+		r = -ENOMEM;
+	return r;
+}
+
+/* Adds what went in by way of files outside. */
+static int add_passed(struct upstream *up, struct maker_node *m)
+{
+	struct passed p = { up, m };
+
+	return up->graph->limits.whole
+	               ? 0
+	               : shfs_graph_passed(up->graph, m->key, add_passed_read, &p);
+}
+
 static int expand_maker(struct upstream *up, struct maker_node *m)
 {
 	const struct shfs_graph_limits *limits = &up->graph->limits;
@@ -497,6 +528,7 @@ static int expand_maker(struct upstream *up, struct maker_node *m)
 		m->last_made = NULL;
 	r = add_origins(up, m);
 	r = r ? r : add_reads(up, m, anew);
+	r = r || m->asked ? r : add_passed(up, m);
 	if (!r && !m->m.n_inputs && !m->m.n_left_out && !m->m.n_more)
 		r = add_joined(up, m);
 	m->asked = true;

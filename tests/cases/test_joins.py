@@ -83,8 +83,8 @@ def test_what_is_alike_by_chance(sandbox, bash):
     # what many have made the same
     for n in range(12):
         bash.run(f"sort -r in > many{n}")
-    bash.run("cp many3 $T/m")
-    bash.run("cp $T/m copied")
+    sandbox.sh("cp many3 ../m")
+    bash.run("cp ../m copied")
     assert not {name for name in upstream(sandbox, "copied")[0] if name.startswith("many")}
 
 
@@ -95,7 +95,7 @@ def test_it_is_said(sandbox, bash):
     assert tree(sandbox, "why", "b") == [
         "b@1 ← cp $T/x b",
         "├─ TMP/x  outside, not recorded",
-        "└─ a@1  the same content ← sort -r in > a; : made",
+        "└─ a@1  by way of TMP/x ← sort -r in > a; : made",
         "   └─ in@1  source  fingerprint only",
         "2 commands, 1 source",
         "of files outside of the mounted directories, only names in arguments are known",
@@ -132,3 +132,44 @@ def test_copies_from_another_machine(machines, sandbox, shfs, how):
     assert tree(sandbox, "why", "papers/caption.txt")[2:4] == lines[2:4]
     reached = shfs("impact", f"{there}/data.txt").stdout
     assert "papers/figure1.txt@1  the same content" in reached and "papers/caption.txt@1" in reached
+
+
+# lines, and what goes into and out of `top` and `in`
+BY_NAME = {
+    "redirected": ["sort in > $T/x", "head -5 $T/x > top"],
+    "from standard input": ["sort in > $T/x; : x", "head -5 < $T/x > top"],
+    "gone since": ["sort in > $T/x", "head -5 $T/x > top; rm $T/x"],
+    "named": ["sort -o $T/x in", "head -5 $T/x > top"],
+    "copied": ["cp in $T/x", "rev $T/x > top"],
+    "some time before": ["sort in > $T/x"] + ["true"] * 20 + ["head -5 $T/x > top"],
+    "the last one": ["sort in2 > $T/x", "sort in > $T/x", "head -5 $T/x > top"],
+    "a log beside": ["python3 -c 'open(\"log\", \"w\"); import sys; open(sys.argv[2], \"w\").write(open(sys.argv[1]).read())' in $T/x",
+                     "head -5 $T/x > top"],
+    "packed": ["tar cf $T/x.tar in", "tar xOf $T/x.tar > top"],
+    "in a subshell": ["(cd $T && sort $OLDPWD/in > x)", "(cd $T && head -5 x > $OLDPWD/top)"],
+}
+
+
+@pytest.mark.parametrize("how", BY_NAME)
+def test_by_way_of_a_name(sandbox, bash, how):
+    """What an earlier command of the session left outside went into it, and nothing else."""
+    for line in BY_NAME[how]:
+        bash.run(line)
+    found, _ = upstream(sandbox, "top")
+    assert "in@1" in found and not found & {"in2@1", "one@1"}, found
+    assert "top@1" in downstream(sandbox, "in@1") and "by way of" in sandbox.shfs("why", "top").stdout
+    assert how == "the last one" or sandbox.shfs("impact", "in2", check=3)
+
+
+def test_what_many_read_outside(sandbox, bash):
+    """Those that read the same file outside do not depend on one another, nor on who only looked at it."""
+    bash.run("seq 40 > $T/ref; touch -d '1 hour ago' $T/ref; cd .; seq 5 > mine")
+    for line in ("sort $T/ref one > a", "wc -l $T/ref two", "cat $T/ref in2 > b", "sort in $T/ref > $T/out", "sort < $T/ref > c"):
+        bash.run(line)
+    assert upstream(sandbox, "a")[0] == {"one@1"} and upstream(sandbox, "b")[0] == {"in2@1"} and not upstream(sandbox, "c")[0]
+    assert downstream(sandbox, "one@1") == {"a@1"} and not downstream(sandbox, "two@1") and not downstream(sandbox, "in@1")
+    # another session's file of that name
+    other = sandbox.shell()
+    other.run(f"cd {sandbox.project}; sort in > /tmp/other-{sandbox.user.uid}; : theirs")
+    bash.run(f"head /tmp/other-{sandbox.user.uid} > d; rm /tmp/other-{sandbox.user.uid}")
+    assert "in@1" not in upstream(sandbox, "d")[0]
