@@ -20,6 +20,21 @@ static const char *home_dir(void)
 	return pw ? pw->pw_dir : "/";
 }
 
+bool shfs_path_is_system(const char *path)
+{
+	static const char *const trees[] = { "/dev",        "/proc",        "/sys",
+		                             "/bin",        "/sbin",        "/lib",
+		                             "/lib32",      "/lib64",       "/libx32",
+		                             "/usr/bin",    "/usr/lib",     "/usr/lib32",
+		                             "/usr/lib64",  "/usr/libexec", "/usr/sbin",
+		                             "/usr/include" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (shfs_path_is_below(path, trees[i]))
+			return true;
+	return false;
+}
+
 char *shfs_path_join(const char *dir, const char *name)
 {
 	struct shfs_buf b = { 0 };

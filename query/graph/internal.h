@@ -235,10 +235,11 @@ void shfs_graph_python_free(struct shfs_graph *g);
 
 /* --- files outside of all recorded directories (outside.c) --- */
 
-/* Calls fn for those that the process names, or has as a stream. */
+/* Calls fn for those that the process names, or has as a stream; links: also where links
+ * in recorded directories lead. */
 typedef int (*shfs_outside_fn)(const char *path, bool is_output, void *arg);
 _must_check_ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p,
-                                  shfs_outside_fn fn, void *arg);
+                                  bool links, shfs_outside_fn fn, void *arg);
 void shfs_graph_outside_free(struct shfs_graph *g);
 
 /* --- from command to command by way of such a file (passed.c) --- */

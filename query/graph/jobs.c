@@ -729,7 +729,7 @@ static int each_of_job(const struct graph_jobs *jobs, int64_t job, shfs_process_
 int shfs_graph_processes(struct shfs_graph *g, struct maker_key key, size_t all,
                          shfs_process_fn fn, void *arg)
 {
-	struct shfs_process_fact p = { .process_id = key.id };
+	struct shfs_process_fact p = { .process_id = key.id, .outside = true };
 	struct graph_jobs *jobs = NULL;
 	int r;
 

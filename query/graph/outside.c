@@ -17,6 +17,8 @@
 
 #define WORDS_MAX 1000 /* of one program */
 #define FILES_MAX 1000 /* of one maker */
+#define MAKERS_MAX                                                                       \
+	500 /* of a graph: of more, links in recorded directories are not followed */
 
 struct outside {
 	struct shfs_graph *g;
@@ -71,27 +73,10 @@ void shfs_graph_outside_free(struct shfs_graph *g)
 
 /* --- names --- */
 
-/* Devices, and what the kernel shows of itself, hold nothing; libraries and the like are
- * software. */
-static bool is_special(const char *path)
-{
-	static const char *const trees[] = { "/dev",        "/proc",        "/sys",
-		                             "/bin",        "/sbin",        "/lib",
-		                             "/lib32",      "/lib64",       "/libx32",
-		                             "/usr/bin",    "/usr/lib",     "/usr/lib32",
-		                             "/usr/lib64",  "/usr/libexec", "/usr/sbin",
-		                             "/usr/include" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
-		if (shfs_path_is_below(path, trees[i]))
-			return true;
-	return false;
-}
-
 /* Is it in a directory where users keep no files? */
 static bool is_system(const char *path)
 {
-	return is_special(path) || shfs_path_is_below(path, "/usr") ||
+	return shfs_path_is_system(path) || shfs_path_is_below(path, "/usr") ||
 	       shfs_path_is_below(path, "/etc") || shfs_path_is_below(path, "/boot") ||
 	       (shfs_path_is_below(path, "/var") &&
 	        !shfs_path_is_below(path, "/var/tmp"));
@@ -105,7 +90,7 @@ static bool may_be_file(const char *path)
 	struct stat st;
 
 	if (!lstat(path, &st))
-		return !S_ISDIR(st.st_mode) && !is_special(path);
+		return !S_ISDIR(st.st_mode) && !shfs_path_is_system(path);
 	if (is_system(path) || !slash || slash == dir || !slash[1] ||
 	    strpbrk(path, " \t\n*?"))
 		return false;
@@ -148,7 +133,8 @@ static int file_of_word(struct shfs_graph *g, const char *word, const char *cwd,
 		return 1;
 	}
 	if (is_absolute ? !may_be_file(path)
-	                : lstat(path, &st) || S_ISDIR(st.st_mode) || is_special(path))
+	                : lstat(path, &st) || S_ISDIR(st.st_mode) ||
+	                          shfs_path_is_system(path))
 		return 0;
 	*out = TAKE_PTR(path);
 	return 1;
@@ -168,18 +154,20 @@ static int each_stream(struct shfs_graph *g, int64_t streams_id, shfs_outside_fn
 	for (const char *at = text.data; at < text.data + text.len && n < 3 && !r;
 	     at += strlen(at) + 1, n++)
 		/* a here-document is a file without a name */
-		if (*at == '/' && !is_special(at) && !is_recorded(g, at) &&
+		if (*at == '/' && !shfs_path_is_system(at) && !is_recorded(g, at) &&
 		    !shfs_ends_with(at, " (deleted)"))
 			r = fn(at, n > 0, arg);
 	return r;
 }
 
-int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p,
+int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bool links,
                      shfs_outside_fn fn, void *arg)
 {
 	_cleanup_process_ struct shfs_process_row row = { 0 };
 	int words = 0, r = load_roots(g);
 
+	if (!p->outside && !links)
+		return r;
 	if (!r)
 		r = shfs_process_load(g->index, p->process_id, &row);
 	if (r <= 0 || !shfs_path_is_here(row.cwd))
@@ -226,7 +214,7 @@ static int add_names(const struct shfs_process_fact *p, void *arg)
 	if (p->first_ns > o->m->m.until_ns)
 		return 0;
 	o->process_id = p->process_id;
-	return shfs_graph_named(o->g, p, add_outside, o);
+	return shfs_graph_named(o->g, p, o->g->n_makers <= MAKERS_MAX, add_outside, o);
 }
 
 /* --- what one process of a command left for another --- */

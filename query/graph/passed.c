@@ -83,7 +83,7 @@ static int add_named_by_process(const struct shfs_process_fact *p, void *arg)
 	if (named->processes++ == PROCESSES_MAX)
 		return 1;
 	named->process_id = p->process_id;
-	return shfs_graph_named(named->g, p, add_named, named);
+	return shfs_graph_named(named->g, p, false, add_named, named);
 }
 
 /* The names of a command; the graph owns them. */

@@ -201,7 +201,7 @@ static size_t keep_text(struct facts_all *all, sqlite3_value *value)
 #define ALL(columns, table) "SELECT take_row(?1, " columns ") FROM " table " NOT INDEXED"
 
 #define TASKS       ALL("task_id, command_id, shell, pid, ppid, start_ticks", "task")
-#define PROCESSES   ALL("process_id, task_id, exe_id, first_ns, streams_id", "process")
+#define PROCESSES   ALL("process_id, task_id, exe_id, first_ns, streams_id, outside", "process")
 #define SHELL       ALL("access_id, command_id", "shell_access")
 #define CHUNKS      ALL("chunk_id, data", "chunk")
 #define DIRECTORIES ALL("directory_id, path", "directory")
@@ -239,6 +239,7 @@ static int load_process_row(struct facts_all *all, sqlite3_value **row)
 	p->f.program_id = sqlite3_value_int64(row[2]);
 	p->f.first_ns = sqlite3_value_int64(row[3]);
 	p->f.streams_id = sqlite3_value_int64(row[4]);
+	p->f.outside = sqlite3_value_int(row[5]);
 	return 0;
 }
 

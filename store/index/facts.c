@@ -369,7 +369,7 @@ static int query_processes(struct shfs_facts *f, int64_t command_id, shfs_proces
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
 	                     "SELECT p.process_id, p.exe_id, t.pid, t.ppid,"
-	                     " t.start_ticks, p.first_ns, p.streams_id"
+	                     " t.start_ticks, p.first_ns, p.streams_id, p.outside"
 	                     " FROM task t JOIN process p"
 	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
 	                     " WHERE t.command_id = ? ORDER BY p.process_id",
@@ -384,6 +384,7 @@ static int query_processes(struct shfs_facts *f, int64_t command_id, shfs_proces
 			.start_ticks = sqlite3_column_int64(stmt, 4),
 			.first_ns = sqlite3_column_int64(stmt, 5),
 			.streams_id = sqlite3_column_int64(stmt, 6),
+			.outside = sqlite3_column_int(stmt, 7),
 		};
 
 		r = fn(&p, arg);

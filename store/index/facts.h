@@ -86,6 +86,7 @@ struct shfs_process_fact {
 	int64_t process_id, program_id; /* as of shfs_facts_program */
 	int64_t streams_id;             /* as program_id; 0: not known */
 	int64_t pid, ppid, start_ticks, first_ns;
+	bool outside; /* its words may name files outside of the project */
 };
 
 /* Functions that are called for each row, which is borrowed for the call. They may ask

@@ -2,6 +2,8 @@
 /* Writes the rows of processes: one for each program run. */
 #include "store/index/internal.h"
 
+#include "common/path.h"
+
 #include "common/clock.h"
 
 #include <errno.h>
@@ -250,6 +252,51 @@ static int streams_in_tree(struct shfs_ingest *ing, struct shfs_bytes streams,
 	return out->failed ? -ENOMEM : 0;
 }
 
+/* --- files outside of the project --- */
+
+/* May an absolute path be a file outside? */
+static bool is_outside(const char *path, const char *root)
+{
+	return *path == '/' && path[1] && !shfs_path_is_below(path, root) &&
+	       !shfs_path_is_system(path);
+}
+
+static bool word_is_outside(const char *word, const char *root)
+{
+	const char *equals = strchr(word, '=');
+
+	return is_outside(word, root) || strstr(word, "..") ||
+	       (equals && is_outside(equals + 1, root));
+}
+
+/* May its arguments or streams name a file outside of the project? Of another machine's
+ * files, nothing more would be known. A copy of the bytes has an end. */
+static bool names_outside(const struct shfs_ingest *ing, const struct shfs_rec_process *p)
+{
+	const char *root = ing->producer.root.data ?: "";
+	_cleanup_buf_ struct shfs_buf words = { 0 };
+	size_t first = strnlen(p->argv.data ?: "", p->argv.len) + 1;
+	bool found;
+
+	if (*ing->producer.tree)
+		return false;
+	shfs_buf_add(&words, p->cwd.data, p->cwd.len);
+	shfs_buf_u8(&words, 0);
+	if (words.failed)
+		return true;
+	found = first < p->argv.len && !shfs_path_is_below(words.data, root);
+	words.len = 0;
+	shfs_buf_add(&words, p->streams.data, p->streams.len);
+	shfs_buf_u8(&words, 0);
+	if (first < p->argv.len)
+		shfs_buf_add(&words, p->argv.data + first, p->argv.len - first);
+	shfs_buf_u8(&words, 0);
+	for (size_t at = 0; at < words.len && !words.failed && !found;
+	     at += strlen(words.data + at) + 1)
+		found = word_is_outside(words.data + at, root);
+	return found || words.failed;
+}
+
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
@@ -280,12 +327,13 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index,
 	                 "INSERT INTO process (process_id, task_id, exe_id, argv_id,"
-	                 " cwd_id, streams_id, uid, first_ns, accesses)"
-	                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+	                 " cwd_id, streams_id, uid, first_ns, outside, accesses)"
+	                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
 	                 shfs_arg_id(is_first ? task_id : 0),
 	                 shfs_arg_id(is_first ? 0 : task_id), shfs_arg_int(exe),
 	                 shfs_arg_int(argv), shfs_arg_int(cwd), shfs_arg_int(streams),
-	                 shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns));
+	                 shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns),
+	                 shfs_arg_int(names_outside(ing, p)));
 	*out = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
 }

@@ -156,12 +156,13 @@ CREATE TABLE process (
 	cwd_id INTEGER NOT NULL,
 	streams_id INTEGER NOT NULL,
 	uid INTEGER NOT NULL,
+	outside INTEGER NOT NULL,       -- its words may name files outside of the project
 	first_ns INTEGER NOT NULL,
 	accesses INTEGER NOT NULL       -- number of the last one
 ) STRICT;
 CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
 -- The process of accesses whose process is unknown.
-INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0, 0);
+INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0, 0, 0);
 
 -- The names of processes in the records of a producer without END.
 CREATE TABLE process_ref (
