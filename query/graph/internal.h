@@ -66,11 +66,12 @@ struct maker_node {
 	enum by most;             /* upstream: the kinds of programs whose reads count */
 	bool not_restored;        /* upstream: some of its results were not restored */
 	size_t asked_depth;       /* upstream: its depth when it was expanded last */
-	struct shfs_graph_version *last_made; /* upstream: the last result that was
-	                                       * looked at */
-	struct version_node *last_read;       /* downstream: the last version that it was
-	                                       * added to as a reader */
-	struct made *results; /* downstream: its results, the last first */
+	struct shfs_graph_version *last_made;   /* upstream: the last result that was
+	                                         * looked at */
+	struct shfs_graph_version *last_joined; /* upstream: likewise, of joins */
+	struct version_node *last_read; /* downstream: the last version that it was
+	                                 * added to as a reader */
+	struct made *results;           /* downstream: its results, the last first */
 	size_t n_results;
 	struct gone *gone; /* downstream: the names that it removed */
 	size_t n_gone;

@@ -214,21 +214,20 @@ int shfs_graph_joined(struct shfs_graph *g, const struct shfs_version *v,
 		          .v = v,
 		          .is_found = !v->command_id && !v->process_id,
 		          .used_ns = INT64_MIN };
-	int r = 1;
+	int r = 0;
 
 	if (v->flags & SHFS_CONTENT_INCOMPLETE || (v->origin_version_id && !v->carried) ||
 	    v->size < (j.is_found ? FOUND_MIN : WRITTEN_MIN))
 		return 0;
-	if (!j.is_found)
-		r = may_be_copied(g, v);
-	if (r > 0)
-		r = v->flags & SHFS_CONTENT_NAMED
-		            ? shfs_facts_same(g->facts, v->version_id, look_for_origin,
-		                              &j)
-		    : j.is_found ? look_by_file(&j)
-		                 : 0;
+	if (v->flags & SHFS_CONTENT_NAMED)
+		r = shfs_facts_same(g->facts, v->version_id, look_for_origin, &j);
+	else if (j.is_found)
+		r = look_by_file(&j);
 	if (r || !j.best.version_id || j.makers > MAKERS_MAX)
 		return MIN(r, 0);
+	r = j.is_found ? 1 : may_be_copied(g, v);
+	if (r <= 0)
+		return r;
 	*version_id = j.best.version_id;
 	return 1;
 }

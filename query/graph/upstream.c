@@ -468,7 +468,8 @@ static int add_joined(struct upstream *up, struct maker_node *m)
 {
 	int r = 0;
 
-	for (struct shfs_graph_version *v = m->m.made; v && r >= 0; v = v->next_made) {
+	for (struct shfs_graph_version *v = m->m.made; v != m->last_joined && r >= 0;
+	     v = v->next_made) {
 		struct version_node *node;
 		int64_t id;
 
@@ -478,6 +479,7 @@ static int add_joined(struct upstream *up, struct maker_node *m)
 		if (r > 0 && (node = shfs_graph_find(up->graph, id)))
 			node->v.joined = true;
 	}
+	m->last_joined = m->m.made;
 	return MIN(r, 0);
 }
 
