@@ -33,8 +33,8 @@ char *shfs_path_runtime(void);
  * doubled slashes are removed. */
 char *shfs_path_absolute(const char *path);
 
-/* Does the absolute path belong to the system: a device, what the kernel shows, a program, a
- * library? */
+/* Does the absolute path belong to the system: a device, what the kernel shows, a
+ * program, a library? */
 bool shfs_path_is_system(const char *path);
 
 /* Joins dir and name with one slash. If name is absolute: a copy of name. */

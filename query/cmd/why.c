@@ -13,7 +13,7 @@
 
 static struct {
 	struct shfs_graph_limits limits;
-	bool json, dot, programs;
+	bool json, dot, programs, full;
 	const char *from;
 } opts;
 
@@ -108,15 +108,96 @@ static int add_outside(struct shfs_tree *t, struct shfs_graph *graph,
 	return r;
 }
 
+static bool is_source(const struct shfs_graph_version *v)
+{
+	return !v->maker && !v->origin;
+}
+
+static size_t length_of_directory(const struct shfs_graph_version *v)
+{
+	const char *path = v->version.path, *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+static bool is_same_directory(const struct shfs_graph_version *a,
+                              const struct shfs_graph_version *b)
+{
+	size_t len = length_of_directory(a);
+
+	return len == length_of_directory(b) &&
+	       !memcmp(a->version.path, b->version.path, len);
+}
+
+static int compare_sources(const void *a, const void *b)
+{
+	const struct shfs_graph_version *x = *(struct shfs_graph_version *const *)a;
+	const struct shfs_graph_version *y = *(struct shfs_graph_version *const *)b;
+	size_t len = MIN(length_of_directory(x), length_of_directory(y));
+
+	if (is_same_directory(x, y))
+		return strcmp(x->version.path, y->version.path);
+	return memcmp(x->version.path, y->version.path, len)
+	               ?: (length_of_directory(x) > length_of_directory(y)) * 2 - 1;
+}
+
+#define FOLD_MIN 3 /* sources in one directory */
+
+/* The end of the sources that get one line: those of one directory, if there are many. */
+static size_t end_of_line(struct shfs_graph_version *const *list, size_t n, size_t i)
+{
+	size_t end = i + 1;
+
+	while (end < n && is_same_directory(list[i], list[end]))
+		end++;
+	return end - i < FOLD_MIN ? i + 1 : end;
+}
+
+static void add_directory_line(struct shfs_tree *t, const struct shfs_graph_version *v,
+                               size_t n, bool last)
+{
+	_cleanup_free_ char *dir = strndup(v->version.path, length_of_directory(v));
+	_cleanup_buf_ struct shfs_buf words = { 0 };
+
+	if (dir)
+		shfs_show_path(&words, *dir ? dir : "/");
+	shfs_buf_printf(&words, "/  %zu sources", n);
+	if (!dir || words.failed)
+		t->error = -ENOMEM;
+	else
+		shfs_tree_words(t, words.data, last);
+}
+
+/* Adds many sources, those of one directory as one line. others: branches follow. */
+static void add_folded_sources(struct shfs_tree *t, struct shfs_graph *graph,
+                               struct shfs_graph_version **list, size_t n, bool others)
+{
+	size_t i = 0, end, lines = 0;
+
+	qsort(list, n, sizeof(*list), compare_sources);
+	for (; i < n && lines < SHFS_TREE_LISTED && !t->error; i = end, lines++) {
+		end = end_of_line(list, n, i);
+		if (end > i + 1)
+			add_directory_line(t, list[i], end - i, end == n && !others);
+		else
+			add_branch(t, graph, list[i], end == n && !others);
+	}
+	shfs_tree_count(t, "more source", n - i, !others);
+}
+
 /* Adds inputs, sources first: the others have branches below them. */
 static void add_input_branches(struct shfs_tree *t, struct shfs_graph *graph,
                                const struct shfs_graph_maker *maker, size_t outside)
 {
-	size_t n = maker->n_inputs, sources = 0, listed = 0;
+	size_t n = maker->n_inputs, sources = 0;
 	size_t left_out = maker->n_left_out, more = maker->n_more;
+	_cleanup_free_ struct shfs_graph_version **list =
+		calloc(n + 1, sizeof(struct shfs_graph_version *));
 
-	for (size_t i = 0; i < n; i++)
-		sources += !maker->inputs[i]->maker;
+	for (size_t i = 0; i < n && list; i++)
+		if (is_source(maker->inputs[i]))
+			list[sources++] = maker->inputs[i];
+	t->error = t->error ?: list ? 0 : -ENOMEM;
 	if (opts.programs)
 		t->error = t->error
 		                   ?: add_programs(t, graph, maker,
@@ -124,14 +205,13 @@ static void add_input_branches(struct shfs_tree *t, struct shfs_graph *graph,
 	t->error = t->error ?: add_outside(t, graph, maker, outside, left_out + more + n);
 	shfs_tree_count(t, ".git file", left_out, !n && !more);
 	shfs_tree_count(t, "more input", more, !n);
-	for (size_t i = 0; i < n && listed < SHFS_TREE_LISTED && !t->error; i++)
-		if (!maker->inputs[i]->maker) {
-			listed++;
-			add_branch(t, graph, maker->inputs[i], listed == n);
-		}
-	shfs_tree_count(t, "more source", sources - listed, sources == n);
+	if (sources > SHFS_TREE_LISTED && !opts.full && !t->error)
+		add_folded_sources(t, graph, list, sources, n > sources);
+	else
+		for (size_t i = 0; i < sources && !t->error; i++)
+			add_branch(t, graph, list[i], i + 1 == n);
 	for (size_t i = 0, left = n - sources; i < n && !t->error; i++)
-		if (maker->inputs[i]->maker)
+		if (!is_source(maker->inputs[i]))
 			add_branch(t, graph, maker->inputs[i], !--left);
 }
 
@@ -171,7 +251,7 @@ static void add_why_summary(struct shfs_tree *t, struct shfs_graph *graph)
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m; m = m->next)
 		makers += !m->again;
 	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v; v = v->next)
-		sources += !v->maker && !v->origin;
+		sources += is_source(v);
 	if (makers)
 		shfs_tree_sum(t, makers, sources, "source");
 }
@@ -521,6 +601,8 @@ const struct shfs_command shfs_cmd_why = {
 	{ "from", 0, "DIR", "does it depend on anything below DIR?" },
 	{ "programs", 0, NULL, "also show programs outside the recorded directories",
 	  .flag = &opts.programs },
+	{ "full", 0, NULL, "list all sources, also those of one directory",
+	  .flag = &opts.full },
 	{ "all", 'a', NULL, "also follow the files of version control (.git)",
 	  .flag = &opts.limits.all },
 	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },

@@ -240,6 +240,10 @@ static int load_program(struct shfs_graph *g, int64_t id, struct program **out)
 		p->by = by_of(p->exe);
 		p->builds = shfs_program_is_build_tool(name, strlen(name));
 		p->launches = shfs_program_is_launcher(name, strlen(name));
+		p->drives = shfs_program_is_driver(name, strlen(name));
+		p->says = shfs_program_is_shell(name)                     ? SAYS_LITTLE
+		          : shfs_program_is_file_tool(name, strlen(name)) ? SAYS_SOME
+		                                                          : SAYS_MUCH;
 		HASH_ADD(hh, g->programs, id, sizeof(id), p);
 		*out = p;
 		if (p->hh.tbl)

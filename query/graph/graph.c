@@ -126,8 +126,8 @@ static int load_maker(struct shfs_graph *g, struct maker_node *m)
 	if (r <= 0)
 		return r;
 	*e = c->entry;
-	if (m->key.job)
-		e->job = shfs_graph_job_program(m->jobs, m->key.job);
+	if (m->key.job && (r = shfs_graph_job_program(g, m->jobs, m->key.job, &e->job)))
+		return r;
 	m->m.again = c->made;
 	c->made = true;
 	return 1;

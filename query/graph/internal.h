@@ -81,15 +81,21 @@ struct maker_node {
 	UT_hash_handle hh;
 };
 
+/* How much the name of a program says of what a job does: shells say least, then those
+ * that only move files. */
+enum program_says { SAYS_LITTLE, SAYS_SOME, SAYS_MUCH };
+
 struct program {
 	int64_t id;
 	char *exe;
 	enum by by;
-	bool looked_for, outside;                  /* outside: the index has no
-	                                            * versions of it */
-	bool builds;                               /* it runs jobs */
-	bool launches;                             /* shfs_program_is_launcher */
-	bool listed;                               /* while a list is made */
+	enum program_says says;
+	bool drives;              /* it runs programs for work of its own */
+	bool looked_for, outside; /* outside: the index has no
+	                           * versions of it */
+	bool builds;              /* it runs jobs */
+	bool launches;            /* shfs_program_is_launcher */
+	bool listed;              /* while a list is made */
 	bool classified, interactive, interpreter; /* by stale.c */
 	UT_hash_handle hh;
 };
@@ -215,8 +221,11 @@ _must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
                                     const struct shfs_access *a, shfs_id_fn fn,
                                     void *arg);
 
-/* The process_id of the program that stands for the job. */
-int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job);
+/* The program that stands for the job: the first one that makes something, but a shell or
+ * what only moves files where there is no other; or the driver that ran it (gcc). */
+_must_check_ int shfs_graph_job_program(struct shfs_graph *g,
+                                        const struct graph_jobs *jobs, int64_t job,
+                                        int64_t *process_id);
 
 /* --- the modules of Python (python.c) --- */
 

@@ -354,10 +354,19 @@ static void join_families(struct graph_jobs *jobs, struct family *families)
 	}
 }
 
+/* The recipe that the task is of: what a build tool ran; NULL: none. */
+static const struct job_task *recipe_of(const struct job_task *task)
+{
+	while (task && !(task->parent && task->parent->builds))
+		task = task->parent;
+	return task;
+}
+
 /* Does the version only carry something from its maker to the one that reads it: a file
- * that the command removes again, or a copy? */
+ * that the command removes again, or a copy, unless that is a recipe of its own? What was
+ * moved to its place (sort x > t && mv t y) is a result. */
 static int is_passed_on(struct loading *l, const struct shfs_access *a,
-                        const struct job_task *maker)
+                        const struct job_task *maker, const struct job_task *reader)
 {
 	const struct job_program *last = &maker->programs[maker->n_programs - 1];
 	struct program *program;
@@ -370,7 +379,8 @@ static int is_passed_on(struct loading *l, const struct shfs_access *a,
 	if (r <= 0)
 		return r;
 	name = basename(program->exe);
-	return shfs_program_is_copier(name, strlen(name));
+	return shfs_program_is_copier(name, strlen(name)) && strcmp(name, "mv") != 0 &&
+	       recipe_of(maker) == recipe_of(reader);
 }
 
 /* Gets the version with whose maker the one that accesses it belongs together: that it
@@ -403,7 +413,7 @@ static int join_by_access(const struct shfs_access *a, void *arg)
 		return r;
 	if (!maker && a->seen_n && a->flags & SHFS_ACCESS_READ) {
 		maker = first_maker(l, a->file_id << 32 | a->seen_n);
-		r = maker ? is_passed_on(l, a, maker) : 0;
+		r = maker ? is_passed_on(l, a, maker, task) : 0;
 		if (r <= 0)
 			return r;
 	}
@@ -745,16 +755,62 @@ int shfs_graph_processes(struct shfs_graph *g, struct maker_key key, size_t all,
 	return r || jobs->n_programs <= all ? r : each_of_job(jobs, key.job, fn, arg);
 }
 
-/* The last program of the task that makes what the job does; of several the first one. */
-int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
+/* The last program of a task; NULL: it is not known. */
+static int last_program(struct shfs_graph *g, const struct job_task *task,
+                        const struct program **out)
+{
+	struct program *program = NULL;
+	int r = shfs_graph_find_program(g,
+	                                task->programs[task->n_programs - 1].f.program_id,
+	                                &program);
+
+	*out = r > 0 ? program : NULL;
+	return MIN(r, 0);
+}
+
+/* Goes up to the driver that ran a task for its own work: from as and ld to gcc. */
+static int find_driver(struct shfs_graph *g, const struct job_task **task)
+{
+	const struct program *program;
+
+	for (const struct job_task *p = (*task)->parent; p; p = p->parent) {
+		int r = last_program(g, p, &program);
+
+		if (r || !program || !program->drives)
+			return r;
+		*task = p;
+	}
+	return 0;
+}
+
+int shfs_graph_job_program(struct shfs_graph *g, const struct graph_jobs *jobs,
+                           int64_t job, int64_t *process_id)
 {
 	const struct job_program *p = find_job_program(jobs, job);
 	const struct job_task *best = NULL;
+	const struct program *program, *of_best = NULL;
+	int r = 0;
 
-	for (const struct job_task *task = p ? p->task->job : NULL; task;
-	     task = task->next)
-		if (task->makes &&
-		    (!best || task->programs->f.first_ns < best->programs->f.first_ns))
-			best = task;
-	return best ? best->programs[best->n_programs - 1].f.process_id : job;
+	*process_id = job;
+	for (const struct job_task *task = p ? p->task->job : NULL; task && !r;
+	     task = task->next) {
+		enum program_says says, most;
+
+		r = task->makes ? last_program(g, task, &program) : 0;
+		if (r || !task->makes)
+			continue;
+		says = program ? program->says : SAYS_LITTLE;
+		most = of_best ? of_best->says : SAYS_LITTLE;
+		if (best &&
+		    (says < most || (says == most && best->programs->f.first_ns <=
+		                                             task->programs->f.first_ns)))
+			continue;
+		best = task;
+		of_best = program;
+	}
+	if (best && !r)
+		r = find_driver(g, &best);
+	if (best && !r)
+		*process_id = best->programs[best->n_programs - 1].f.process_id;
+	return r;
 }

@@ -67,6 +67,27 @@ bool shfs_program_is_shell(const char *name)
 	return shfs_program_is_one_of(name, strlen(name), shells, ARRAY_SIZE(shells));
 }
 
+bool shfs_program_is_driver(const char *name, size_t len)
+{
+	static const char *const drivers[] = {
+		"cc",   "c++",         "c89",       "c99",     "*gcc",     "*gcc-[0-9]*",
+		"*g++", "*g++-[0-9]*", "*gfortran", "clang*",  "collect2", "rustc",
+		"nvcc", "mpicc",       "mpicxx",    "mpifort", "ccache"
+	};
+
+	return shfs_program_is_one_of(name, len, drivers, ARRAY_SIZE(drivers));
+}
+
+bool shfs_program_is_file_tool(const char *name, size_t len)
+{
+	static const char *const tools[] = {
+		"mv",    "cp",    "ln",    "rm",    "rmdir",
+		"mkdir", "touch", "chmod", "chown", "install"
+	};
+
+	return shfs_program_is_one_of(name, len, tools, ARRAY_SIZE(tools));
+}
+
 bool shfs_program_is_copier(const char *name, size_t len)
 {
 	static const char *const copiers[] = {

@@ -20,5 +20,9 @@ bool shfs_program_is_build_tool(const char *name, size_t len);
 bool shfs_program_is_launcher(const char *name, size_t len);
 /* Reads commands: sh, bash? */
 bool shfs_program_is_shell(const char *name);
+/* Runs other programs for work of its own: gcc? */
+bool shfs_program_is_driver(const char *name, size_t len);
+/* Only moves, removes or makes names, or changes their attributes: mv, mkdir, chmod? */
+bool shfs_program_is_file_tool(const char *name, size_t len);
 /* Only copies or moves files: cp, rsync? */
 bool shfs_program_is_copier(const char *name, size_t len);

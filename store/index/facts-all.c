@@ -200,8 +200,9 @@ static size_t keep_text(struct facts_all *all, sqlite3_value *value)
  * than sqlite3_step. */
 #define ALL(columns, table) "SELECT take_row(?1, " columns ") FROM " table " NOT INDEXED"
 
-#define TASKS       ALL("task_id, command_id, shell, pid, ppid, start_ticks", "task")
-#define PROCESSES   ALL("process_id, task_id, exe_id, first_ns, streams_id, outside", "process")
+#define TASKS ALL("task_id, command_id, shell, pid, ppid, start_ticks", "task")
+#define PROCESSES                                                                        \
+	ALL("process_id, task_id, exe_id, first_ns, streams_id, outside", "process")
 #define SHELL       ALL("access_id, command_id", "shell_access")
 #define CHUNKS      ALL("chunk_id, data", "chunk")
 #define DIRECTORIES ALL("directory_id, path", "directory")

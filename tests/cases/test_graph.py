@@ -611,3 +611,37 @@ def test_what_a_failed_command_left(sandbox, shell):
     assert {p["path"].rpartition("/")[2] for run in runs for p in run["results"]} == {"empty", "killed", "none", "counted"}, runs
     shown = sandbox.shfs("stale", check=1).stdout
     assert shown.count("its command ended with") == 3, shown
+
+
+def test_labels_of_a_build(sandbox, shell):
+    """A recipe is called by the program that did its work, not by its shell, nor by what that ran for itself."""
+    sandbox.write("util.c", "int main(void) { return 0; }\n")
+    sandbox.write("Makefile", "prog: util.o\n\t@echo '  LD' $@; cc -o $@ $^\n"
+                  "util.o: util.c\n\t@echo '  CC'; mkdir -p o; gcc -c -o o/t $< && mv -f o/t $@; rm -rf o\n"
+                  "lib.a: util.o\n\tar cr $@ $^\nver:\n\tif true; then date > $@.tmp; mv $@.tmp $@; fi\n")
+    sandbox.mount()
+    bash = shell()
+    bash.run(f"cd {sandbox.project}; make SHELL=/bin/bash prog lib.a ver")
+    for name, label in {"prog": "cc -o prog util.o", "util.o": "gcc -c -o o/t util.c", "lib.a": "ar cr lib.a util.o", "ver": "date"}.items():
+        assert re.match(f"{name}@[12] ← ID  {label}  of ", plain(sandbox.shfs("why", name).stdout))
+    shown = plain(sandbox.shfs("why", "prog").stdout)
+    assert "└─ util.o@1 ← ID  gcc" in shown and shown.count("util.c@1") == 1
+
+
+def test_many_sources_are_folded(sandbox, shell):
+    """By directory, where there are several; --full lists them, and JSON has them all."""
+    sandbox.sh("mkdir -p src/lib 'a b'; for n in $(seq 20); do echo $n > src/lib/$n.txt; echo $n > src/$n.txt; done; echo > 'a b/one'; echo > top")
+    sandbox.mount()
+    bash = shell()
+    bash.run(f"cd {sandbox.project}; cat src/lib/*.txt src/*.txt 'a b/one' top > all; sort src/1.txt src/2.txt > few")
+    lines = [line for line in plain(sandbox.shfs("why", "all").stdout).splitlines() if line]
+    assert lines[1:] == ["├─ top@1  source  fingerprint only", "├─ a b/one@1  source  fingerprint only", "├─ src/  20 sources",
+                         "└─ src/lib/  20 sources", "1 command, 42 sources"], lines
+    full = sandbox.shfs("why", "all", "--full").stdout
+    assert full.count("fingerprint only") == 42 and "more source" not in full
+    assert len(ask(sandbox, "why", "all")["versions"]) == 43
+    assert sandbox.shfs("why", "few").stdout.count("source  fingerprint") == 2
+    # what is made stands below them
+    bash.run("sort few all src/lib/*.txt > last")
+    lines = [line for line in plain(sandbox.shfs("why", "last").stdout).splitlines() if line]
+    assert lines[1] == "├─ src/lib/  20 sources" and lines[2].startswith("├─ few@1 ←") and lines[-2] == "   └─ src/lib/  20 sources", lines
