@@ -4,30 +4,34 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "store/journal/journal.h"
 #include "store/objects/object.h"
 #include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define NAME      "trees"
 #define BYTES_MAX (64 << 20)
-#define WORDS     4
+#define WORDS     5
 #define UNKNOWN   "-"
 
-enum kind { TREE, BOOT, HOST, MAP, FROM };
+#define BOOT_DIGITS 8 /* of a boot in the name of a file */
+
+enum kind { STORE, TREE, BOOT, HERE, MAP, FROM };
 
 static const struct {
 	const char *word;
 	size_t words; /* that follow */
 } kinds[] = {
-	[TREE] = { "tree", 4 }, [BOOT] = { "boot", 3 }, [HOST] = { "host", 2 },
-	[MAP] = { "map", 3 },   [FROM] = { "from", 3 },
+	[STORE] = { "store", 1 }, [TREE] = { "tree", 5 }, [BOOT] = { "boot", 3 },
+	[HERE] = { "here", 1 },   [MAP] = { "map", 3 },   [FROM] = { "from", 4 },
 };
 
 struct line {
@@ -39,6 +43,7 @@ struct shfs_trees {
 	struct line *lines;
 	size_t n, cap;
 	struct shfs_tree_identity *identities; /* of an archive: one for each line */
+	bool is_missing;                       /* the store has no such file */
 };
 
 /* --- lines --- */
@@ -162,67 +167,122 @@ void shfs_tree_identity_clear(struct shfs_tree_identity *id)
 	*id = (struct shfs_tree_identity){ 0 };
 }
 
-int shfs_tree_identity_here(struct shfs_tree_identity *out)
+/* The first word of the first line of that kind; NULL. */
+static const char *first_word(const struct shfs_trees *t, enum kind kind)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->lines[i].kind == kind)
+			return t->lines[i].words[0];
+	return NULL;
+}
+
+int shfs_trees_here(const struct shfs_trees *t, struct shfs_tree_identity *out)
 {
 	_cleanup_buf_ struct shfs_buf id = { 0 };
 	const char *home = getenv("HOME");
+	_cleanup_free_ char *real = home && *home == '/' ? realpath(home, NULL) : NULL;
 
 	*out = (struct shfs_tree_identity){ .machine = UNKNOWN };
+	snprintf(out->store, sizeof(out->store), "%s", first_word(t, STORE) ?: UNKNOWN);
 	shfs_proc_host(out->host);
 	/* the id itself is for this machine alone: what goes into archives is made of it
 	 */
 	if (!shfs_read_file_at(AT_FDCWD, "/etc/machine-id", 256, &id) && id.len)
 		snprintf(out->machine, sizeof(out->machine), "%016" PRIx64,
 		         shfs_object_hash64(id.data, id.len));
-	out->home = strdup(home && *home == '/' ? home : "");
+	out->home = strdup(real ?: "");
 	return out->home ? 0 : -ENOMEM;
 }
 
-/* Is it the same tree? Of an archive by an earlier version only the host is known. */
-static bool is_same_identity(const struct shfs_tree_identity *a, const char *machine,
-                             const char *host)
+static bool is_known(const char *id)
 {
-	return !strcmp(a->host, host) &&
-	       (!strcmp(a->machine, machine) || !strcmp(a->machine, UNKNOWN) ||
-	        !strcmp(machine, UNKNOWN));
+	return strcmp(id, UNKNOWN) != 0;
+}
+
+/* Is it the same tree? Where neither store nor machine are known, the host tells. */
+static bool is_same_identity(const struct shfs_tree_identity *a, const char *store,
+                             const char *machine, const char *host)
+{
+	if (is_known(store) && !strcmp(a->store, store))
+		return true;
+	return !strcmp(a->machine, machine) && !strcmp(a->host, host) &&
+	       (is_known(machine) || (!is_known(a->store) && !is_known(store)));
 }
 
 /* --- the file --- */
 
-int shfs_trees_init(int store_dirfd)
+/* Is the record of a boot by its name, or by its first digits? */
+static bool is_boot(const char *word, struct shfs_bytes boot)
 {
-	return shfs_write_file_at(store_dirfd, NAME, 0600, "", 0);
+	size_t len = strlen(word);
+
+	return (len == boot.len || (len == BOOT_DIGITS && len < boot.len)) &&
+	       !memcmp(word, boot.data, len);
 }
 
-/* Of a store of an earlier version: each host but this one is a tree. On a network file
- * system the hosts share the store, and so the home. */
-static int take_hosts(struct shfs_store *store, struct shfs_trees *t)
+static int add_store_line(struct shfs_trees *t)
 {
-	int fd = openat(store->dirfd, "journal", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-	int r = 0;
+	uint64_t id;
+	char text[17];
 
-	if (!d) {
-		r = errno == ENOENT ? 0 : -errno;
-		if (fd >= 0)
-			close(fd);
+	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+		return -EIO;
+	snprintf(text, sizeof(text), "%016" PRIx64, id);
+	return add_line(t, STORE, (const char *[]){ text });
+}
+
+int shfs_trees_init(int store_dirfd)
+{
+	_cleanup_trees_ struct shfs_trees *t = calloc(1, sizeof(*t));
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = t ? add_store_line(t) : -ENOMEM;
+
+	if (r)
 		return r;
-	}
-	while (!r && (e = shfs_readdir(d, &r))) {
-		struct shfs_tree_identity id = { .machine = UNKNOWN, .home = (char *)"" };
-		const char *name = NULL;
+	put_line(&text, &t->lines[0]);
+	return text.failed
+	               ? -ENOMEM
+	               : shfs_write_file_at(store_dirfd, NAME, 0600, text.data, text.len);
+}
 
-		if (e->d_name[0] == '.' || strlen(e->d_name) >= sizeof(id.host) ||
-		    !strcmp(e->d_name, store->host))
-			continue;
-		strcpy(id.host, e->d_name);
-		r = shfs_trees_add(t, &id, &name);
-		if (!r && name)
-			r = add_line(t, HOST, (const char *[]){ e->d_name, name });
-	}
-	closedir(d);
-	return r;
+struct legacy {
+	struct shfs_trees *trees;
+	const char *here;
+};
+
+/* Of a store of an earlier version: what another host recorded is of a tree. */
+static int take_file(const struct shfs_journal_file *file, void *arg)
+{
+	struct legacy *l = arg;
+	struct shfs_tree_identity id = { .store = UNKNOWN,
+		                         .machine = UNKNOWN,
+		                         .home = (char *)"" };
+	const char *dash = strchr(file->name, '-'), *name;
+	char digits[BOOT_DIGITS + 1];
+	struct shfs_bytes boot = { digits, BOOT_DIGITS },
+			  host = { file->host, strlen(file->host) };
+	int r;
+
+	if (!dash || strlen(dash + 1) < BOOT_DIGITS ||
+	    strlen(file->host) >= sizeof(id.host) || !strcmp(file->host, l->here))
+		return 0;
+	snprintf(digits, sizeof(digits), "%s", dash + 1);
+	if (shfs_trees_of_boot(l->trees, host, boot))
+		return 0;
+	strcpy(id.host, file->host);
+	r = shfs_trees_add(l->trees, &id, &name);
+	return r || !name ? r : shfs_trees_add_boot(l->trees, file->host, digits, name);
+}
+
+/* On a network file system the hosts share the store, and so the home. */
+static int take_legacy(struct shfs_store *store, struct shfs_trees *t)
+{
+	struct legacy l = { t, store->host };
+
+	t->is_missing = true;
+	return shfs_store_is_on_network(store->path)
+	               ? 0
+	               : shfs_journal_walk(store, SHFS_JOURNAL_ALL, take_file, &l);
 }
 
 static int read_trees(struct shfs_store *store, bool skip, struct shfs_trees **out)
@@ -232,7 +292,7 @@ static int read_trees(struct shfs_store *store, bool skip, struct shfs_trees **o
 	int r = t ? shfs_read_file_at(store->dirfd, NAME, BYTES_MAX, &text) : -ENOMEM;
 
 	if (r == -ENOENT)
-		r = shfs_store_is_on_network(store->path) ? 0 : take_hosts(store, t);
+		r = take_legacy(store, t);
 	else if (!r && text.len)
 		r = memchr(text.data, '\0', text.len) && !skip
 		            ? -EBADMSG
@@ -255,15 +315,25 @@ int shfs_trees_mend(struct shfs_store *store)
 	return r ? r : shfs_trees_save(store, t);
 }
 
-int shfs_trees_save(struct shfs_store *store, const struct shfs_trees *t)
+int shfs_trees_save(struct shfs_store *store, struct shfs_trees *t)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = first_word(t, STORE) ? 0 : add_store_line(t);
 
 	for (size_t i = 0; i < t->n; i++)
 		put_line(&text, &t->lines[i]);
-	return text.failed ? -ENOMEM
-	                   : shfs_write_file_at(store->dirfd, NAME, 0600, text.data ?: "",
-	                                        text.len);
+	if (r || text.failed)
+		return r ? r : -ENOMEM;
+	if (text.len > BYTES_MAX)
+		return -EFBIG;
+	r = shfs_write_file_at(store->dirfd, NAME, 0600, text.data, text.len);
+	t->is_missing &= r != 0;
+	return r;
+}
+
+int shfs_trees_settle(struct shfs_store *store, struct shfs_trees *t)
+{
+	return t->is_missing ? shfs_trees_save(store, t) : 0;
 }
 
 /* --- questions --- */
@@ -273,24 +343,26 @@ static bool is_word(const char *word, struct shfs_bytes text)
 	return strlen(word) == text.len && !memcmp(word, text.data, text.len);
 }
 
+/* Has this machine taken the place of the tree's? */
+static bool is_taken(const struct shfs_trees *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->lines[i].kind == HERE && !strcmp(t->lines[i].words[0], name))
+			return true;
+	return false;
+}
+
 const char *shfs_trees_of_boot(const struct shfs_trees *t, struct shfs_bytes host,
                                struct shfs_bytes boot)
 {
-	const char *of_host = NULL;
-
 	for (size_t i = 0; i < t->n; i++) {
 		const struct line *l = &t->lines[i];
 
-		if (l->kind != BOOT && l->kind != HOST)
-			continue;
-		if (!is_word(l->words[0], host))
-			continue;
-		if (l->kind == HOST)
-			of_host = l->words[1];
-		else if (is_word(l->words[1], boot))
-			return l->words[2];
+		if (l->kind == BOOT && is_word(l->words[0], host) &&
+		    is_boot(l->words[1], boot))
+			return is_taken(t, l->words[2]) ? NULL : l->words[2];
 	}
-	return of_host;
+	return NULL;
 }
 
 void shfs_tree_path(struct shfs_buf *out, const char *tree, struct shfs_bytes path)
@@ -306,20 +378,8 @@ const char *shfs_trees_home(const struct shfs_trees *t, const char *name, size_t
 	for (size_t i = 0; i < t->n; i++)
 		if (t->lines[i].kind == TREE &&
 		    is_word(t->lines[i].words[0], (struct shfs_bytes){ name, len }))
-			return t->lines[i].words[3];
+			return t->lines[i].words[4];
 	return NULL;
-}
-
-const char **shfs_trees_names(const struct shfs_trees *t)
-{
-	const char **names = calloc(t->n + 1, sizeof(*names));
-	size_t n = 0;
-
-	for (size_t i = 0; names && i < t->n; i++)
-		if (t->lines[i].kind == TREE &&
-		    strcmp(t->lines[i].words[0], SHFS_TREE_HERE) != 0)
-			names[n++] = t->lines[i].words[0];
-	return names;
 }
 
 char *shfs_trees_mapped(const struct shfs_trees *t, const char *path, size_t nth)
@@ -357,9 +417,50 @@ static void choose_name(const struct shfs_trees *t, const char *host,
 		            "0123456789._-",
 		            *p))
 			*p = '_';
+	if (*out == '.' || *out == '-')
+		*out = '_';
 	len = strlen(out);
 	for (unsigned i = 2; shfs_trees_home(t, out, strlen(out)); i++)
 		snprintf(out + len, 12, ".%u", i);
+}
+
+static int set_word(struct line *l, size_t i, const char *word)
+{
+	char *copy = strdup(word);
+
+	if (!copy)
+		return -ENOMEM;
+	free(l->words[i]);
+	l->words[i] = copy;
+	return 0;
+}
+
+/* The line of the tree with that identity; or one of which only the host was known, which
+ * gets it. */
+static int find_tree(struct shfs_trees *t, const struct shfs_tree_identity *id,
+                     struct line **out)
+{
+	struct line *of_host = NULL;
+	int r;
+
+	*out = NULL;
+	for (size_t i = 0; i < t->n && !*out; i++) {
+		struct line *l = &t->lines[i];
+
+		if (l->kind != TREE)
+			continue;
+		if (is_same_identity(id, l->words[1], l->words[2], l->words[3]))
+			*out = l;
+		else if (!is_known(l->words[1]) && !is_known(l->words[2]) &&
+		         !strcmp(l->words[3], id->host) && !of_host)
+			of_host = l;
+	}
+	if (*out || !of_host)
+		return 0;
+	*out = of_host;
+	r = set_word(of_host, 1, id->store);
+	r = r ? r : set_word(of_host, 2, id->machine);
+	return r ? r : set_word(of_host, 4, id->home);
 }
 
 int shfs_trees_add(struct shfs_trees *t, const struct shfs_tree_identity *id,
@@ -367,25 +468,24 @@ int shfs_trees_add(struct shfs_trees *t, const struct shfs_tree_identity *id,
 {
 	_cleanup_(shfs_tree_identity_clear) struct shfs_tree_identity here = { 0 };
 	char chosen[SHFS_TREE_NAME_MAX];
-	int r = shfs_tree_identity_here(&here);
+	struct line *l;
+	int r = shfs_trees_here(t, &here);
 
 	*name = NULL;
-	if (r || is_same_identity(id, here.machine, here.host))
+	if (r || (is_known(id->store) && !strcmp(id->store, here.store)) ||
+	    (is_known(id->machine) && !strcmp(id->machine, here.machine) &&
+	     !strcmp(id->host, here.host)))
 		return r;
-	for (size_t i = 0; i < t->n; i++) {
-		struct line *l = &t->lines[i];
-
-		if (l->kind != TREE || !is_same_identity(id, l->words[1], l->words[2]))
-			continue;
-		if (strcmp(l->words[0], SHFS_TREE_HERE) != 0)
-			*name = l->words[0];
-		return 0;
+	r = find_tree(t, id, &l);
+	if (!r && !l) {
+		choose_name(t, id->host, chosen);
+		r = add_line(t, TREE,
+		             (const char *[]){ chosen, id->store, id->machine, id->host,
+		                               id->home });
+		l = r ? NULL : &t->lines[t->n - 1];
 	}
-	choose_name(t, id->host, chosen);
-	r = add_line(t, TREE,
-	             (const char *[]){ chosen, id->machine, id->host, id->home });
-	if (!r)
-		*name = t->lines[t->n - 1].words[0];
+	if (!r && !is_taken(t, l->words[0]))
+		*name = l->words[0];
 	return r;
 }
 
@@ -395,51 +495,49 @@ int shfs_trees_add_boot(struct shfs_trees *t, const char *host, const char *boot
 	return add_line(t, BOOT, (const char *[]){ host, boot, name });
 }
 
-/* The tree is this one: nothing is listed as of it any more. */
-static int take_tree(struct shfs_trees *t, const char *name)
+/* The line of a map, or of a tree whose place was taken; NULL. */
+static struct line *find_map(struct shfs_trees *t, enum kind kind,
+                             const char *const *words)
 {
-	_cleanup_free_ char *was = strdup(name);
-	size_t n = 0;
-
-	if (!was)
-		return -ENOMEM;
 	for (size_t i = 0; i < t->n; i++) {
 		struct line *l = &t->lines[i];
-		size_t at = l->kind == BOOT ? 2 : l->kind == HOST ? 1 : 0;
-		bool is_of_it = !strcmp(l->words[at], was);
+		bool is_same = l->kind == kind;
 
-		if (is_of_it && l->kind == TREE) {
-			free(l->words[0]);
-			l->words[0] = strdup(SHFS_TREE_HERE);
-			if (!l->words[0])
-				return -ENOMEM;
-		} else if (is_of_it) {
-			line_clear(l);
-			continue;
-		}
-		t->lines[n++] = *l;
+		for (size_t k = 0; k < kinds[kind].words && is_same; k++)
+			is_same = !strcmp(l->words[k], words[k]);
+		if (is_same)
+			return l;
 	}
-	t->n = n;
-	return 0;
+	return NULL;
+}
+
+static enum kind kind_of_map(const char *from, const char *to)
+{
+	return strcmp(from, "/") || strcmp(to, "/") ? MAP : HERE;
 }
 
 int shfs_trees_map(struct shfs_trees *t, const char *name, const char *from,
                    const char *to)
 {
 	const char *words[] = { name, from, to };
+	enum kind kind = kind_of_map(from, to);
 
-	if (!strcmp(name, SHFS_TREE_HERE) || !shfs_trees_home(t, name, strlen(name)))
+	if (!shfs_trees_home(t, name, strlen(name)))
 		return -ENOENT;
-	if (!strcmp(from, "/") && !strcmp(to, "/"))
-		return take_tree(t, name);
-	for (size_t i = 0; i < t->n; i++) {
-		struct line *l = &t->lines[i];
+	return find_map(t, kind, words) ? 0 : add_line(t, kind, words);
+}
 
-		if (l->kind == MAP && !strcmp(l->words[0], name) &&
-		    !strcmp(l->words[1], from) && !strcmp(l->words[2], to))
-			return 0;
-	}
-	return add_line(t, MAP, words);
+int shfs_trees_unmap(struct shfs_trees *t, const char *name, const char *from,
+                     const char *to)
+{
+	struct line *l =
+		find_map(t, kind_of_map(from, to), (const char *[]){ name, from, to });
+
+	if (!l)
+		return -ENOENT;
+	line_clear(l);
+	*l = t->lines[--t->n];
+	return 0;
 }
 
 /* --- in an archive --- */
@@ -449,11 +547,12 @@ int shfs_trees_print(const struct shfs_trees *t,
                      void *arg, struct shfs_buf *out)
 {
 	_cleanup_(shfs_tree_identity_clear) struct shfs_tree_identity here = { 0 };
-	int r = shfs_tree_identity_here(&here);
+	int r = shfs_trees_here(t, &here);
 
 	if (r)
 		return r;
-	put_line(out, &(struct line){ FROM, { here.machine, here.host, here.home } });
+	put_line(out, &(struct line){
+			      FROM, { here.store, here.machine, here.host, here.home } });
 	for (size_t i = 0; i < t->n; i++) {
 		const struct line *l = &t->lines[i];
 		bool is_used = false;
@@ -461,27 +560,33 @@ int shfs_trees_print(const struct shfs_trees *t,
 		for (size_t j = 0; j < t->n && !is_used; j++) {
 			const struct line *boot = &t->lines[j];
 
-			if (boot->kind == BOOT &&
-			    (l == boot ||
-			     (l->kind == TREE && !strcmp(l->words[0], boot->words[2]))))
-				is_used = wanted(boot->words[0], boot->words[1], arg);
-			else if (boot->kind == HOST && l->kind == TREE)
-				is_used = !strcmp(l->words[0], boot->words[1]);
+			is_used = boot->kind == BOOT && !is_taken(t, boot->words[2]) &&
+			          (l == boot || (l->kind == TREE &&
+			                         !strcmp(l->words[0], boot->words[2]))) &&
+			          wanted(boot->words[0], boot->words[1], arg);
 		}
-		if (is_used || l->kind == HOST)
+		if (is_used)
 			put_line(out, l);
 	}
 	return out->failed ? -ENOMEM : 0;
 }
 
+/* 16 hex digits, or "-". */
+static bool is_id(const char *word)
+{
+	return !is_known(word) ||
+	       (strlen(word) == 16 && strspn(word, "0123456789abcdef") == 16);
+}
+
 static bool identity_of_words(char *const *words, struct shfs_tree_identity *out)
 {
-	if (strlen(words[0]) >= sizeof(out->machine) ||
-	    strlen(words[1]) >= sizeof(out->host) || !*words[1])
+	if (!is_id(words[0]) || !is_id(words[1]) || !shfs_journal_is_host(words[2]) ||
+	    (*words[3] && *words[3] != '/'))
 		return false;
-	strcpy(out->machine, words[0]);
-	strcpy(out->host, words[1]);
-	out->home = words[2]; /* of the line */
+	strcpy(out->store, words[0]);
+	strcpy(out->machine, words[1]);
+	strcpy(out->host, words[2]);
+	out->home = words[3]; /* of the line */
 	return true;
 }
 

@@ -10,14 +10,18 @@
  *
  * The file "trees" in the store has it, in lines of words:
  *
- *     tree NAME MACHINE HOST HOME   a tree: what it is called here, its identity, and the
- *                                   home directory of its user. NAME ".": it is this one
- *     boot HOST BOOT NAME           what that boot of that host recorded is of the tree
- *     host HOST NAME                so is what that host recorded, for boots not listed
+ *     store STORE                   the id of the store, 16 hex digits, made at random
+ *     tree NAME STORE MACHINE HOST HOME
+ *                                   a tree: what it is called here, its identity, and the
+ *                                   home directory of its user
+ *     boot HOST BOOT NAME           what that boot of that host (maybe only its first 8
+ *                                   digits) recorded is of the tree
+ *     here NAME                     this machine has taken the place of that one
  *     map NAME FROM TO              the tree's directory FROM is the project TO here
  *
  * Bytes that are no part of a word are written as %20. A store of an earlier version has
- * no such file: what another host recorded is of a tree with its name.
+ * no such file: what another host recorded is of a tree with its name, and the first
+ * ingest writes that down.
  */
 #pragma once
 
@@ -28,26 +32,29 @@
 struct shfs_store;
 struct shfs_trees;
 
-#define SHFS_TREE_HERE     "."
 #define SHFS_TREE_NAME_MAX 80
 
-/* Which machine, and which host on it: containers share a machine. */
+/* Whose a tree is: it is the same one if the store is, as that may have been moved, or
+ * hosts may share it; or the machine and the host, as containers share a machine. "-":
+ * unknown. */
 struct shfs_tree_identity {
-	char machine[17]; /* 16 hex digits made of the machine-id; "-": unknown */
+	char store[17],
+		machine[17]; /* 16 hex digits; the latter made of the machine-id */
 	char host[65];
 	char *home; /* absolute; "": unknown */
 };
 void shfs_tree_identity_clear(struct shfs_tree_identity *id);
 
-/* What this machine is. -ENOMEM. */
-_must_check_ int shfs_tree_identity_here(struct shfs_tree_identity *out);
-
 /* Reads the trees of a store. -EBADMSG: the file is damaged. */
 _must_check_ int shfs_trees_load(struct shfs_store *store, struct shfs_trees **out);
 void shfs_trees_free(struct shfs_trees *trees);
-/* Writes them, durably. One process at a time (shfs_import_new). */
-_must_check_ int shfs_trees_save(struct shfs_store *store,
-                                 const struct shfs_trees *trees);
+/* Writes them, durably. One process at a time (shfs_import_new), but for settle, which
+ * writes them only if the store has no such file yet. -EFBIG: there are too many. */
+_must_check_ int shfs_trees_save(struct shfs_store *store, struct shfs_trees *trees);
+_must_check_ int shfs_trees_settle(struct shfs_store *store, struct shfs_trees *trees);
+/* What this store and machine are. -ENOMEM. */
+_must_check_ int shfs_trees_here(const struct shfs_trees *trees,
+                                 struct shfs_tree_identity *out);
 /* Writes a damaged file anew, without the lines that cannot be read. */
 _must_check_ int shfs_trees_mend(struct shfs_store *store);
 /* Makes the file of a new store. */
@@ -63,10 +70,6 @@ void shfs_tree_path(struct shfs_buf *out, const char *tree, struct shfs_bytes pa
 /* The home directory in the tree of that name; "": unknown; NULL: there is no such tree.
  */
 const char *shfs_trees_home(const struct shfs_trees *trees, const char *name, size_t len);
-/* The names of all trees but this one, NULL-terminated, borrowed. NULL: no memory; the
- * caller frees the array. */
-const char **shfs_trees_names(const struct shfs_trees *trees);
-
 /* Finds the tree with that identity, or adds it with a name of its own. *name is
  * borrowed; NULL: it is this one. -ENOMEM. */
 _must_check_ int shfs_trees_add(struct shfs_trees *trees,
@@ -74,10 +77,13 @@ _must_check_ int shfs_trees_add(struct shfs_trees *trees,
 /* Notes that a boot is of the tree. -ENOMEM. */
 _must_check_ int shfs_trees_add_boot(struct shfs_trees *trees, const char *host,
                                      const char *boot, const char *name);
-/* Notes that the tree's directory `from` is the project `to` here; both absolute. "/" and
- * "/": that the tree is this one. -ENOENT: there is no such tree; -ENOMEM. */
+/* Notes that the tree's directory `from` is the project `to` here, or not any more; both
+ * are absolute. "/" and "/": that this machine has taken the place of the tree's.
+ * -ENOENT: there is no such tree, or no such map. */
 _must_check_ int shfs_trees_map(struct shfs_trees *trees, const char *name,
                                 const char *from, const char *to);
+_must_check_ int shfs_trees_unmap(struct shfs_trees *trees, const char *name,
+                                  const char *from, const char *to);
 
 /* The path of another tree that a path here stands for by the i-th map that has one,
  * malloc'ed; NULL: there is none (errno 0), or no memory. */
@@ -86,7 +92,8 @@ char *shfs_trees_mapped(const struct shfs_trees *trees, const char *path, size_t
 /* --- in an archive --- */
 
 /* Prints the trees of the boots for which wanted returns true, for another store: without
- * maps, and with a line "from MACHINE HOST HOME", which says whose archive it is. */
+ * maps, and with a line "from STORE MACHINE HOST HOME", which says whose archive it is.
+ */
 _must_check_ int shfs_trees_print(const struct shfs_trees *trees,
                                   bool (*wanted)(const char *host, const char *boot,
                                                  void *arg),

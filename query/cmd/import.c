@@ -26,7 +26,10 @@
 
 static struct {
 	bool dry_run, json;
-	const char **maps; /* "hostb:~/p=DIR" */
+	struct map {
+		const char *text; /* "hostb:~/p=DIR" */
+		bool unmap;
+	} * maps;
 	size_t n_maps;
 } opts;
 
@@ -245,7 +248,7 @@ static int import_entries(struct job *j)
 static int set_import_option(const struct shfs_option *opt, const char *value)
 {
 	const char *colon = value + strcspn(value, ":/="), *equals = strchr(value, '=');
-	const char **more;
+	struct map *more;
 
 	if (*colon != ':' || colon == value || !equals || !equals[1] ||
 	    (colon[1] != '/' && colon[1] != '~'))
@@ -254,26 +257,41 @@ static int set_import_option(const struct shfs_option *opt, const char *value)
 	if (!more)
 		return shfs_no_memory(), SHFS_EXIT_FAILURE;
 	opts.maps = more;
-	opts.maps[opts.n_maps++] = value;
+	opts.maps[opts.n_maps++] = (struct map){ value, !strcmp(opt->name, "unmap") };
 	return 0;
 }
 
-/* The directory of a map, absolute: "~" as home. NULL: no memory. */
+/* The directory on the other machine: "~" as its home. NULL: no memory, or (errno ENOENT)
+ * its home is not known. */
 static char *map_directory(const char *dir, size_t len, const char *home)
 {
 	_cleanup_free_ char *copy = strndup(dir, len), *whole = NULL;
 
-	if (copy && copy[0] == '~' && (!copy[1] || copy[1] == '/'))
+	if (copy && copy[0] == '~' && (!copy[1] || copy[1] == '/')) {
+		if (!*home)
+			return errno = ENOENT, NULL;
 		whole = shfs_path_join(home, copy + 1 + strspn(copy + 1, "/"));
+	}
+	errno = ENOMEM;
 	return copy ? shfs_path_absolute(whole ?: copy) : NULL;
 }
 
-static int add_map(struct shfs_import *import, const char *map)
+/* The directory here, as operands have it: links on the way are followed. */
+static char *map_directory_here(const char *dir)
 {
-	const char *colon = strchr(map, ':'), *equals = strchr(map, '=');
-	_cleanup_free_ char *tree = strndup(map, colon - map), *from = NULL, *to = NULL;
-	const char *home = getenv("HOME") ?: "/", *there;
+	_cleanup_free_ char *path =
+		map_directory(dir, strlen(dir), getenv("HOME") ?: "/");
+
+	return path ? shfs_operand_path(path) : NULL;
+}
+
+static int add_map(struct shfs_import *import, const struct map *map)
+{
+	const char *colon = strchr(map->text, ':'), *equals = strchr(map->text, '=');
+	_cleanup_free_ char *tree = strndup(map->text, colon - map->text), *from = NULL,
+			    *to = NULL;
 	const struct shfs_trees *trees;
+	const char *there;
 	int r = tree ? shfs_import_place(import, &trees) : -ENOMEM;
 
 	if (r)
@@ -282,21 +300,24 @@ static int add_map(struct shfs_import *import, const char *map)
 	if (!there)
 		return -ENOENT;
 	from = map_directory(colon + 1, equals - colon - 1, there);
-	to = map_directory(equals + 1, strlen(equals + 1), home);
-	return from && to ? shfs_import_map(import, tree, from, to) : -ENOMEM;
+	to = from ? map_directory_here(equals + 1) : NULL;
+	return to ? shfs_import_map(import, tree, from, to, map->unmap) : -errno;
 }
 
 static int add_maps(struct job *j)
 {
 	for (size_t i = 0; i < opts.n_maps; i++) {
-		int r = add_map(j->import, opts.maps[i]);
+		int r = add_map(j->import, &opts.maps[i]);
 
-		if (r == -ENOENT)
-			return shfs_error(
-				       "--map %s: no records are of another machine of "
-				       "that name",
-				       opts.maps[i]),
-			       SHFS_EXIT_NOT_FOUND;
+		if (r == -ENOENT) {
+			shfs_error("--%s %s: there is no such %s",
+			           opts.maps[i].unmap ? "unmap" : "map",
+			           opts.maps[i].text,
+			           opts.maps[i].unmap
+			                   ? "map"
+			                   : "machine, or its home is not known");
+			return SHFS_EXIT_NOT_FOUND;
+		}
 		if (r)
 			return explain_import_failure(j, NULL, r);
 	}
@@ -414,6 +435,7 @@ const struct shfs_command shfs_cmd_import = {
 	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add",
 	  .flag = &opts.dry_run },
 	{ "map", 0, "TREE:DIR=DIR", "a project there is this one here (hostb:~/p=~/q)" },
+	{ "unmap", 0, "TREE:DIR=DIR", "take that back" },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, 1 },

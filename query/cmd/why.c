@@ -22,18 +22,26 @@ static struct {
 static const char *source_note(const struct shfs_graph_version *v)
 {
 	if (v->maker || v->origin)
-		return v->joined ? "  the same content" : "";
+		return "";
 	return v->version.n == 1 ? "  source" : "  changed while nothing watched";
 }
 
-/* Adds what is said behind the name of a version in the tree. */
-static void add_note(struct shfs_buf *out, const struct shfs_graph_version *v)
+/* Adds what is said behind the name of a version: how it went into a maker (NULL: it is a
+ * copy of another version, or was asked for). */
+static void add_note(struct shfs_buf *out, const struct shfs_graph_version *v,
+                     const struct shfs_graph_maker *maker)
 {
 	shfs_buf_str(out, source_note(v));
-	if (!v->by_way)
+	for (size_t i = 0; maker && i < maker->n_notes; i++) {
+		const struct shfs_graph_note *note = &maker->notes[i];
+
+		if (note->input != v)
+			continue;
+		shfs_buf_str(out, note->by_way ? "  by way of " : "  the same content");
+		if (note->by_way)
+			shfs_show_path(out, note->by_way);
 		return;
-	shfs_buf_str(out, "  by way of ");
-	shfs_show_path(out, v->by_way);
+	}
 }
 
 struct branches {
@@ -84,15 +92,18 @@ static int add_programs(struct shfs_tree *t, struct shfs_graph *graph,
 	return r ? r : shfs_graph_programs(graph, maker, add_program_line, &b);
 }
 
+/* maker: that v went into; NULL: of a copy, or of what was asked for. */
 static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
+                               const struct shfs_graph_maker *into,
                                struct shfs_graph_version *v);
 
 static void add_branch(struct shfs_tree *t, struct shfs_graph *graph,
-                       struct shfs_graph_version *v, bool last)
+                       const struct shfs_graph_maker *into, struct shfs_graph_version *v,
+                       bool last)
 {
 	size_t begun = shfs_tree_begin(t, last);
 
-	add_version_branch(t, graph, v);
+	add_version_branch(t, graph, into, v);
 	shfs_tree_end(t, begun);
 }
 
@@ -170,6 +181,7 @@ static void add_directory_line(struct shfs_tree *t, const struct shfs_graph_vers
 
 /* Adds many sources, those of one directory as one line. others: branches follow. */
 static void add_folded_sources(struct shfs_tree *t, struct shfs_graph *graph,
+                               const struct shfs_graph_maker *maker,
                                struct shfs_graph_version **list, size_t n, bool others)
 {
 	size_t i = 0, end, lines = 0;
@@ -180,7 +192,7 @@ static void add_folded_sources(struct shfs_tree *t, struct shfs_graph *graph,
 		if (end > i + 1)
 			add_directory_line(t, list[i], end - i, end == n && !others);
 		else
-			add_branch(t, graph, list[i], end == n && !others);
+			add_branch(t, graph, maker, list[i], end == n && !others);
 	}
 	shfs_tree_count(t, "more source", n - i, !others);
 }
@@ -206,20 +218,22 @@ static void add_input_branches(struct shfs_tree *t, struct shfs_graph *graph,
 	shfs_tree_count(t, ".git file", left_out, !n && !more);
 	shfs_tree_count(t, "more input", more, !n);
 	if (sources > SHFS_TREE_LISTED && !opts.full && !t->error)
-		add_folded_sources(t, graph, list, sources, n > sources);
+		add_folded_sources(t, graph, maker, list, sources, n > sources);
 	else
 		for (size_t i = 0; i < sources && !t->error; i++)
-			add_branch(t, graph, list[i], i + 1 == n);
+			add_branch(t, graph, maker, list[i], i + 1 == n);
 	for (size_t i = 0, left = n - sources; i < n && !t->error; i++)
 		if (!is_source(maker->inputs[i]))
-			add_branch(t, graph, maker->inputs[i], !--left);
+			add_branch(t, graph, maker, maker->inputs[i], !--left);
 }
 
 static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
+                               const struct shfs_graph_maker *into,
                                struct shfs_graph_version *v)
 {
 	struct shfs_graph_maker *maker = v->maker;
 	_cleanup_buf_ struct shfs_buf note = { 0 };
+	bool is_copied = !into && t->level; /* below the copy */
 	size_t outside = 0;
 	bool more;
 
@@ -227,11 +241,13 @@ static void add_version_branch(struct shfs_tree *t, struct shfs_graph *graph,
 		t->error = shfs_graph_outside(graph, maker, count_file, &outside);
 	more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
 	                 maker->cut || outside || opts.programs);
-	add_note(&note, v);
+	if (is_copied)
+		shfs_buf_str(&note, "  the same content");
+	add_note(&note, v, into);
 	shfs_tree_line(t, v, note.data ?: "", (more && maker->mark) || v->mark);
 	if (v->origin && !v->mark) {
 		v->mark = true;
-		add_branch(t, graph, v->origin, true);
+		add_branch(t, graph, NULL, v->origin, true);
 		return;
 	}
 	if (!more || maker->mark || t->error)
@@ -288,7 +304,7 @@ static int show_why_tree(struct shfs_context *ctx, struct shfs_index *index,
 {
 	struct shfs_tree t = new_tree(ctx, index);
 
-	add_version_branch(&t, graph, shfs_graph_versions(graph));
+	add_version_branch(&t, graph, NULL, shfs_graph_versions(graph));
 	add_why_summary(&t, graph);
 	add_outside_note(&t, graph);
 	return shfs_tree_finish(&t);

@@ -9,6 +9,8 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "store/care/forget.h"
+#include "store/journal/hooklog.h"
+#include "store/journal/journal.h"
 #include "store/journal/runtime.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
@@ -204,6 +206,36 @@ static int write_data(struct out *o, const void *data, size_t len)
 	return archive_write_data(o->tar, data, len) == (ssize_t)len ? 0 : tar_errno(o);
 }
 
+static void note_boot(struct out *o, const char *host, struct shfs_bytes boot)
+{
+	shfs_buf_printf(&o->boots, "\n%s ", host);
+	shfs_buf_add(&o->boots, boot.data, boot.len);
+	shfs_buf_char(&o->boots, '\n');
+}
+
+/* Notes which boots recorded a file, as its records say. */
+static void note_boots(struct out *o, const char *host, const char *name,
+                       const struct shfs_buf *bytes)
+{
+	struct shfs_segment *segment;
+	struct shfs_hooklog *log;
+	struct shfs_record rec;
+
+	if (!shfs_ends_with(name, ".log")) {
+		if (shfs_segment_from_memory(bytes->data, bytes->len, &segment))
+			return;
+		note_boot(o, host, shfs_segment_producer(segment)->boot_id);
+		shfs_segment_close(segment);
+		return;
+	}
+	if (shfs_hooklog_from_memory(bytes->data, bytes->len, &log))
+		return;
+	while (shfs_hooklog_next(log, &rec) > 0)
+		if (rec.type == SHFS_REC_SESSION)
+			note_boot(o, host, rec.session.boot_id);
+	shfs_hooklog_close(log);
+}
+
 static int write_file(const char *host, const char *name, const struct shfs_buf *bytes,
                       void *arg)
 {
@@ -212,8 +244,7 @@ static int write_file(const char *host, const char *name, const struct shfs_buf 
 	int r;
 
 	shfs_buf_printf(&path, "shfs/journal/%s/%s", host, name);
-	if (strchr(name, '-'))
-		shfs_buf_printf(&o->boots, "\n%s %.8s\n", host, strchr(name, '-') + 1);
+	note_boots(o, host, name, bytes);
 	r = path.failed || o->boots.failed
 	            ? -ENOMEM
 	            : begin_entry(o, path.data, (int64_t)bytes->len);
@@ -282,10 +313,11 @@ static int write_pruned(struct out *o)
 static bool is_archived_boot(const char *host, const char *boot, void *arg)
 {
 	const struct out *o = arg;
-	char line[80];
+	_cleanup_buf_ struct shfs_buf line = { 0 };
 
-	snprintf(line, sizeof(line), "\n%s %.8s\n", host, boot);
-	return o->boots.len && strstr(o->boots.data, line);
+	/* of an earlier version, the list has only the first digits */
+	shfs_buf_printf(&line, "\n%s %s%s", host, boot, strlen(boot) == 8 ? "" : "\n");
+	return line.failed || (o->boots.len && strstr(o->boots.data, line.data));
 }
 
 /* Writes whose files they are. */

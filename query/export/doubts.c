@@ -83,6 +83,8 @@ static int doubt_file(struct doubt *d, const char *name)
 
 	if (!path)
 		return -ENOMEM;
+	if (!shfs_path_is_here(d->step->entry->command.cwd))
+		return 0; /* nothing can be looked at there */
 	if (*name == '/' || shfs_path_is_below(base, path))
 		return 0; /* a directory above the base is only gone to */
 	if (!shfs_path_is_below(path, base)) {

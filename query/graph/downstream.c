@@ -510,7 +510,10 @@ struct others {
 		bool elsewhere; /* at another path */
 	} * list;
 	size_t n;
+	bool copies; /* those are looked for that no program which restores has made */
 };
+
+#define COPIES_MAX 256 /* more are alike by chance (joins.c) */
 
 static int add_moved_version(struct others *o, const struct shfs_version_fact *w)
 {
@@ -551,9 +554,10 @@ static int take_again(int64_t version_id, void *arg)
 	if (r <= 0 || version_id == o->of->version_id)
 		return MIN(r, 0);
 	r = shfs_graph_by(o->d->graph, w.process_id, &by);
-	if (!r && by != BY_ANOTHER && w.time_ns < o->of->time_ns)
-		return 0;
-	return r ? r : add_moved_version(o, &w);
+	if (r || (by == BY_ANOTHER) != o->copies ||
+	    (by != BY_ANOTHER && w.time_ns < o->of->time_ns))
+		return r;
+	return o->n < COPIES_MAX || !o->copies ? add_moved_version(o, &w) : 0;
 }
 
 static int compare_other(const void *left, const void *right)
@@ -603,11 +607,13 @@ static int add_found_copy(struct downstream *d, struct version_node *node,
 
 #define AGAIN_MAX 100
 
-/* Adds versions that restored this content. Not of an empty file: nothing comes of it,
- * and many are equal. */
-static int add_again(struct downstream *d, struct version_node *node)
+/* Adds versions that restored this content, or copies of it. Not of an empty file:
+ * nothing comes of it, and many are equal. */
+static int add_again(struct downstream *d, struct version_node *node, bool copies)
 {
-	struct others o = { .d = d, .node = node, .of = &node->v.version };
+	struct others o = {
+		.d = d, .node = node, .of = &node->v.version, .copies = copies
+	};
 	int r = o.of->size && o.of->flags & SHFS_CONTENT_NAMED
 	                ? shfs_facts_same(d->graph->facts, node->v.version.version_id,
 	                                  take_again, &o)
@@ -667,7 +673,8 @@ static int expand_version(struct downstream *d, struct version_node *node)
 			node->v.n_more += is_distinct_read(f, i);
 	if (shfs_graph_is_full(d->graph))
 		return r;
-	return r ?: add_next(d, node) ?: add_moved_versions(d, node) ?: add_again(d, node);
+	r = r ?: add_next(d, node) ?: add_moved_versions(d, node);
+	return r ?: add_again(d, node, false) ?: add_again(d, node, true);
 }
 
 /* --- temporary names within a command --- */

@@ -31,7 +31,6 @@ static void versions_free(struct shfs_graph *g)
 		for (size_t i = 0; i < b->n; i++) {
 			shfs_version_clear(&b->nodes[i].v.version);
 			free(b->nodes[i].v.readers);
-			free(b->nodes[i].v.by_way);
 		}
 		free(b);
 	}
@@ -58,6 +57,9 @@ static void maker_free(struct maker_node *node)
 		shfs_entry_clear(&node->m.entry);
 	free(node->m.inputs);
 	free(node->reads.list);
+	for (size_t k = 0; k < node->m.n_notes; k++)
+		free(node->m.notes[k].by_way);
+	free(node->m.notes);
 	free(node->results);
 	free(node->gone);
 	free(node);
@@ -293,7 +295,7 @@ static int is_outside(struct shfs_graph *g, struct program *program)
 {
 	int r = 0;
 
-	if (!program->looked_for && *program->exe == '/') {
+	if (!program->looked_for && strchr(program->exe, '/')) {
 		r = shfs_file_is_recorded(g->index, program->exe);
 		program->outside = !r;
 	}

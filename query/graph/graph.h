@@ -29,10 +29,7 @@ struct shfs_graph_version {
 	/* upstream only: the version elsewhere whose content this is; nobody made this
 	 * one */
 	struct shfs_graph_version *origin;
-	bool joined; /* another one was joined to it by its content */
-	/* upstream only: the file outside by way of which it went into another one; NULL
-	 */
-	char *by_way;
+	bool joined; /* downstream only: a copy, as only its content tells */
 	bool mark;
 };
 
@@ -41,6 +38,13 @@ struct shfs_graph_maker {
 	bool again;              /* another job of a command that is in the graph */
 	struct shfs_graph_version **inputs; /* in the order of first use */
 	size_t n_inputs, cap_inputs;
+	/* upstream only: how an input went in that it has not read */
+	struct shfs_graph_note {
+		const struct shfs_graph_version *input;
+		char *by_way; /* of this file outside; NULL: it made a copy, by its
+		                 content */
+	} * notes;
+	size_t n_notes, cap_notes;
 	size_t n_left_out; /* versions in .git and the like that are not in the graph */
 	size_t n_more;     /* left out because of max_versions */
 	struct shfs_graph_version *made;

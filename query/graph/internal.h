@@ -129,6 +129,7 @@ struct shfs_graph {
 	struct graph_reads reads;     /* of the maker that is being looked up */
 	uint64_t hashed_bytes;        /* joins.c's, of files */
 	struct shfs_id_table named;   /* passed.c's, by command */
+	size_t n_walks;               /* passed.c's, so far */
 	char **roots; /* outside.c's: all directories that were recorded */
 	size_t n_roots;
 };
@@ -202,10 +203,12 @@ void shfs_graph_jobs_free(struct shfs_graph *g);
 /* jobs may be NULL; 0: it is the shell itself, or the command has no jobs. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
-/* Calls fn for the processes of the job and those above them; all: where there are no
- * more than that many, for all of the command. */
+/* Calls fn for the processes of the job, as they ended; above: and as they were before,
+ * and for those above them. all: where there are no more than that many, for all of the
+ * command. */
 _must_check_ int shfs_graph_processes(struct shfs_graph *g, struct maker_key key,
-                                      size_t all, shfs_process_fn fn, void *arg);
+                                      bool above, size_t all, shfs_process_fn fn,
+                                      void *arg);
 
 /* Does a build tool run the job? */
 bool shfs_graph_is_recipe(const struct graph_jobs *jobs, int64_t job);
@@ -247,7 +250,12 @@ void shfs_graph_python_free(struct shfs_graph *g);
 
 /* Calls fn for those that the process names, or has as a stream; links: also where links
  * in recorded directories lead. */
-typedef int (*shfs_outside_fn)(const char *path, bool is_output, void *arg);
+enum outside_as {
+	OUTSIDE_NAMED,
+	OUTSIDE_WORD_OUT, /* named where outputs are: cp x FILE, -o FILE */
+	OUTSIDE_STREAM_OUT
+};
+typedef int (*shfs_outside_fn)(const char *path, enum outside_as as, void *arg);
 _must_check_ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p,
                                   bool links, shfs_outside_fn fn, void *arg);
 void shfs_graph_outside_free(struct shfs_graph *g);

@@ -718,8 +718,8 @@ static int add_task_above(struct above *a, const struct job_task *task)
 	return 0;
 }
 
-static int each_of_job(const struct graph_jobs *jobs, int64_t job, shfs_process_fn fn,
-                       void *arg)
+static int each_of_job(const struct graph_jobs *jobs, int64_t job, bool is_above,
+                       shfs_process_fn fn, void *arg)
 {
 	const struct job_program *p = find_job_program(jobs, job);
 	struct above above = { 0 };
@@ -727,17 +727,25 @@ static int each_of_job(const struct graph_jobs *jobs, int64_t job, shfs_process_
 
 	for (const struct job_task *task = p ? p->task->job : NULL; task && !r;
 	     task = task->next)
-		for (const struct job_task *t = task; t && !r; t = t->parent)
+		for (const struct job_task *t = task; t && !r;
+		     t = is_above ? t->parent : NULL)
 			r = add_task_above(&above, t);
-	for (size_t i = 0; i < above.n && !r; i++)
-		for (size_t k = 0; k < above.list[i]->n_programs && !r; k++)
-			r = fn(&above.list[i]->programs[k].f, arg);
+	for (size_t i = 0; i < above.n && !r; i++) {
+		const struct job_task *task = above.list[i];
+		size_t k = is_above ? 0 : task->n_programs - 1;
+
+		/* a fork of a shell has the words of its script */
+		if (!is_above && task->parent && task->launches)
+			continue;
+		for (; k < task->n_programs && !r; k++)
+			r = fn(&task->programs[k].f, arg);
+	}
 	free(above.list);
 	return r;
 }
 
-int shfs_graph_processes(struct shfs_graph *g, struct maker_key key, size_t all,
-                         shfs_process_fn fn, void *arg)
+int shfs_graph_processes(struct shfs_graph *g, struct maker_key key, bool above,
+                         size_t all, shfs_process_fn fn, void *arg)
 {
 	struct shfs_process_fact p = { .process_id = key.id, .outside = true };
 	struct graph_jobs *jobs = NULL;
@@ -752,7 +760,8 @@ int shfs_graph_processes(struct shfs_graph *g, struct maker_key key, size_t all,
 		return shfs_facts_processes(g->facts, key.id, fn, arg);
 	for (size_t i = 0; i < jobs->n_programs && jobs->n_programs <= all && !r; i++)
 		r = fn(&jobs->programs[i].f, arg);
-	return r || jobs->n_programs <= all ? r : each_of_job(jobs, key.job, fn, arg);
+	return r || jobs->n_programs <= all ? r
+	                                    : each_of_job(jobs, key.job, above, fn, arg);
 }
 
 /* The last program of a task; NULL: it is not known. */

@@ -6,8 +6,9 @@
  * origin, and the graph goes on there.
  *
  * Contents may be alike by chance: small ones, and those that many have made. These are
- * not joined; nor is what a process made that has read anything, nor what a shell wrote
- * itself (echo, printf), which stands in its text.
+ * not joined; nor is what a process made that has read anything. And there must be a sign
+ * that it was copied: the process copies or unpacks files, or names one outside. What seq
+ * or a here-document wrote twice is no copy.
  */
 #include "query/graph/internal.h"
 
@@ -32,6 +33,7 @@ struct join {
 	int64_t used_ns; /* of the first use of a found one; INT64_MIN: not looked up */
 	size_t looked_at, makers;
 	struct shfs_version_fact best; /* version_id 0: none yet */
+	bool is_near;                  /* it is of the same tree as v */
 };
 
 static bool has_maker(const struct shfs_version_fact *w)
@@ -86,6 +88,24 @@ static bool is_moved(const struct shfs_version_fact *w)
 	return w->origin_version_id && !w->carried;
 }
 
+/* What this machine recorded comes before what an import brought. */
+static int take_better(struct join *j, const struct shfs_version_fact *w)
+{
+	_cleanup_free_ char *path = NULL;
+	bool is_near;
+	int r = shfs_facts_path(j->g->facts, w->file_id, &path);
+
+	if (r <= 0)
+		return r;
+	is_near = shfs_path_is_same_tree(path, j->v->path);
+	if (is_near == j->is_near ? is_better_origin(w, &j->best)
+	                          : is_near || !j->best.version_id) {
+		j->best = *w;
+		j->is_near = is_near;
+	}
+	return 0;
+}
+
 static int look_for_origin(int64_t version_id, void *arg)
 {
 	struct join *j = arg;
@@ -107,9 +127,7 @@ static int look_for_origin(int64_t version_id, void *arg)
 	                     : j->is_found && !has_maker(&w))
 		return 0;
 	j->makers += has_maker(&w) && !w.carried;
-	if (is_better_origin(&w, &j->best))
-		j->best = w;
-	return 0;
+	return take_better(j, &w);
 }
 
 /* Has the maker read only what it wrote itself? */
@@ -134,21 +152,31 @@ static int has_no_inputs(struct shfs_graph *g, const struct maker_key *key,
 	return 1;
 }
 
-/* Did the maker of v read nothing, and is it no shell? */
+static int look_for_sign(const struct shfs_process_fact *p, void *arg)
+{
+	struct program *program;
+	const char *name;
+	int r = p->outside ? 1 : shfs_graph_find_program(arg, p->program_id, &program);
+
+	if (p->outside || r <= 0)
+		return r;
+	name = basename(program->exe);
+	return shfs_program_is_copier(name, strlen(name)) ||
+	       shfs_program_unpacks(name, strlen(name));
+}
+
+/* Did the maker of v read nothing, and is there a sign that it copied? */
 static int may_be_copied(struct shfs_graph *g, const struct shfs_version *v)
 {
 	struct graph_reads reads = { 0 };
 	struct maker_key key;
-	struct program *program;
-	int r = shfs_graph_program(g, v->process_id, &program);
+	int r = shfs_graph_maker_of(g, v, &key);
 
+	if (!r)
+		r = shfs_graph_processes(g, key, false, 0, look_for_sign, g);
 	if (r <= 0)
 		return r;
-	if (shfs_program_is_shell(basename(program->exe)))
-		return 0;
-	r = shfs_graph_maker_of(g, v, &key);
-	if (!r)
-		r = shfs_graph_reads(g, key, BY_VERSION_CONTROL, &reads);
+	r = shfs_graph_reads(g, key, BY_VERSION_CONTROL, &reads);
 	if (!r)
 		r = has_no_inputs(g, &key, &reads);
 	free(reads.list);

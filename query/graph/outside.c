@@ -8,6 +8,7 @@
 #include "query/graph/internal.h"
 
 #include "common/path.h"
+#include "query/history/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,8 +157,30 @@ static int each_stream(struct shfs_graph *g, int64_t streams_id, shfs_outside_fn
 		/* a here-document is a file without a name */
 		if (*at == '/' && !shfs_path_is_system(at) && !is_recorded(g, at) &&
 		    !shfs_ends_with(at, " (deleted)"))
-			r = fn(at, n > 0, arg);
+			r = fn(at, n ? OUTSIDE_STREAM_OUT : OUTSIDE_NAMED, arg);
 	return r;
+}
+
+/* Does the word stand where a program's output does? */
+static enum outside_as is_word_out(const char *exe, const char *before, const char *word,
+                                   bool is_last)
+{
+	static const char *const options[] = { "-o",        "-O",     "--out*",
+		                               "-out*",     "-w",     "--write*",
+		                               "--result*", "--log*", "--save*" };
+	const char *name = basename(exe), *equals = strchr(word, '=');
+	size_t len = equals ? (size_t)(equals - word) : 0;
+	bool is_out = (before && shfs_program_is_one_of(before, strlen(before), options,
+	                                                ARRAY_SIZE(options))) ||
+	              (equals && (!strncmp(word, "of=", 3) ||
+	                          shfs_program_is_one_of(word, len, options,
+	                                                 ARRAY_SIZE(options)))) ||
+	              !strcmp(name, "tee") ||
+	              (is_last && shfs_program_is_copier(name, strlen(name))) ||
+	              (!strcmp(name, "tar") && before && strchr(before, 'f') &&
+	               strpbrk(before, "cru") && *word == '/');
+
+	return is_out ? OUTSIDE_WORD_OUT : OUTSIDE_NAMED;
 }
 
 int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bool links,
@@ -173,27 +196,28 @@ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bo
 	if (r <= 0 || !shfs_path_is_here(row.cwd))
 		return MIN(r, 0); /* nothing is known of what lies on another machine */
 	r = each_stream(g, p->streams_id, fn, arg);
-	for (const char *word = row.argv, *end = row.argv + row.argv_len;
+	for (const char *word = row.argv, *end = row.argv + row.argv_len, *before = NULL;
 	     word < end && words < WORDS_MAX && !r;
-	     word += strnlen(word, end - word) + 1) {
+	     before = word, word += strnlen(word, end - word) + 1) {
 		_cleanup_free_ char *path = NULL;
+		bool is_last = word + strlen(word) + 1 >= end;
 
 		if (words++)
 			r = file_of_word(g, word, row.cwd, &path);
 		if (r > 0)
-			r = fn(path, false, arg);
+			r = fn(path, is_word_out(row.exe, before, word, is_last), arg);
 	}
 	return r;
 }
 
 /* --- of a maker --- */
 
-static int add_outside(const char *path, bool is_output, void *arg)
+static int add_outside(const char *path, enum outside_as as, void *arg)
 {
 	struct outside *o = arg;
 	char *copy;
 
-	if (is_output || o->n == FILES_MAX)
+	if (as != OUTSIDE_NAMED || o->n == FILES_MAX)
 		return 0;
 	for (size_t i = 0; i < o->n; i++)
 		if (!strcmp(o->list[i].path, path))
@@ -250,8 +274,8 @@ static int find_passed_on(struct outside *o)
 
 	for (size_t i = 0; i < o->n; i++)
 		gone |= o->list[i].is_gone;
-	return gone ? shfs_graph_processes(o->g, o->m->key, PROCESSES_MAX, note_passed_on,
-	                                   o)
+	return gone ? shfs_graph_processes(o->g, o->m->key, true, PROCESSES_MAX,
+	                                   note_passed_on, o)
 	            : 0;
 }
 
@@ -267,7 +291,8 @@ int shfs_graph_outside(struct shfs_graph *g, const struct shfs_graph_maker *make
 {
 	const struct maker_node *m = container_of(maker, struct maker_node, m);
 	struct outside o = { .g = g, .m = m };
-	int r = shfs_graph_processes(g, m->key, 0, add_names, &o) ?: find_passed_on(&o);
+	int r = shfs_graph_processes(g, m->key, true, 0, add_names, &o)
+	                ?: find_passed_on(&o);
 
 	if (o.n)
 		qsort(o.list, o.n, sizeof(*o.list), compare_names);

@@ -5,11 +5,10 @@
  * tell of it: the first has the file as its output, or names it; the second names it,
  * too. What the first one read went into what the second one makes.
  *
- * Looked for is the nearest earlier command that has the file as its output, or that
- * names it, has made nothing that is recorded, and may have written it: the file has
- * changed since, or it was a temporary one and is gone. So nothing goes from one to the
- * other of those that read the same file. One that may have written it and has made
- * something as well counts if there is no other.
+ * Looked for is the nearest earlier command that left the file: it has it as its output,
+ * or names it where an output stands, or names it and ran when the file was changed last.
+ * What was there before is gone. Nothing goes from one to the other of those that read
+ * the same file, or write into the same log.
  */
 #include "query/graph/internal.h"
 
@@ -23,20 +22,22 @@
 #define COMMANDS_MAX  64  /* that are looked at, before and after a command */
 #define PROCESSES_MAX 200 /* of one of them */
 #define NAMES_MAX     500
-#define DEPTH_MAX     8 /* files that one thing went through */
+#define DEPTH_MAX     8    /* files that one thing went through */
+#define WALKS_MAX     5000 /* of one graph */
 
 /* The files outside that the processes of a command name. */
 struct shfs_named {
 	struct named_file {
 		char *path;
 		int64_t process_id;
-		bool is_output;
+		enum outside_as as;
 	} * list;
 	size_t n, cap;
 	/* while they are listed */
 	struct shfs_graph *g;
 	int64_t process_id;
 	size_t processes;
+	bool of_one; /* maker: who names it does not matter */
 };
 
 static void named_free(struct shfs_named *named)
@@ -61,18 +62,21 @@ void shfs_graph_passed_free(struct shfs_graph *g)
 	free(t->slots);
 }
 
-static int add_named(const char *path, bool is_output, void *arg)
+static int add_named(const char *path, enum outside_as as, void *arg)
 {
 	struct shfs_named *named = arg;
 	char *copy;
 
+	for (size_t i = 0; i < named->n; i++)
+		if (named->list[i].as == as && !strcmp(named->list[i].path, path) &&
+		    (named->of_one || named->list[i].process_id == named->process_id))
+			return 0;
 	if (named->n == NAMES_MAX)
 		return 0;
 	copy = MAKE_ROOM(named->list, named->n, named->cap) ? strdup(path) : NULL;
 	if (!copy)
 		return -ENOMEM;
-	named->list[named->n++] =
-		(struct named_file){ copy, named->process_id, is_output };
+	named->list[named->n++] = (struct named_file){ copy, named->process_id, as };
 	return 0;
 }
 
@@ -143,18 +147,24 @@ struct passing {
 	shfs_passed_fn fn;
 	void *arg;
 	int depth;
+	struct shfs_id_table seen; /* makers that were walked */
 };
 
-static int look_for_made(const struct shfs_access *a, void *arg)
+static int pass_into(struct passing *p, struct maker_key key);
+
+static int pass_reads(struct passing *p, struct maker_key from, const char *path)
 {
-	return a->made_n != 0;
+	struct graph_reads reads = { 0 };
+	int r = shfs_graph_reads(p->g, from, BY_ANOTHER, &reads);
+
+	for (size_t i = 0; i < reads.n && !r; i++)
+		r = p->fn(&reads.list[i], path, p->arg);
+	free(reads.list);
+	return r ? r : pass_into(p, from);
 }
 
-/* Passes on what went into the maker that left the file: 1; 0: nothing did. */
-static int pass_reads(struct passing *p, struct maker_key from, const char *path);
-
 static int pass_from_command(struct passing *p, int64_t command_id,
-                             const struct named_file *file, const char *path)
+                             const struct named_file *file)
 {
 	struct maker_key from = { .id = command_id };
 	struct graph_jobs *jobs;
@@ -163,36 +173,50 @@ static int pass_from_command(struct passing *p, int64_t command_id,
 	if (r)
 		return r;
 	from.job = shfs_graph_job_of(jobs, file->process_id);
-	return pass_reads(p, from, path);
+	return pass_reads(p, from, file->path);
 }
 
-static bool is_temporary(const char *path)
+/* When the file was changed last: 1; 0: it is gone. */
+static int changed_ns(const char *path, int64_t *ns)
 {
-	static const char *const directories[] = { "/tmp", "/var/tmp", "/dev/shm" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
-		if (shfs_path_is_below(path, directories[i]))
-			return true;
-	return false;
-}
-
-/* May a command that names the file have written it? */
-static int may_have_written(struct shfs_graph *g, int64_t command_id, const char *path)
-{
-	struct command_node *c;
 	struct stat st;
-	int r;
 
 	if (lstat(path, &st))
-		return is_temporary(path);
-	r = shfs_graph_command(g, command_id, &c);
-	return r > 0 ? shfs_timespec_ns(st.st_mtim) >= c->entry.command.begin_ns : r;
+		return 0;
+	*ns = shfs_timespec_ns(st.st_mtim);
+	return 1;
 }
 
-/* 1: it left the file; 2: it may have read it; 0: it does not name it, or has not written
- * it. */
-static int find_in_command(struct passing *p, int64_t command_id, const char *path,
-                           const struct named_file **out)
+/* Was the file changed last while the command ran? */
+static int has_changed(struct shfs_graph *g, int64_t command_id, const char *path)
+{
+	struct command_node *c;
+	int64_t ns;
+	int r = changed_ns(path, &ns) ? shfs_graph_command(g, command_id, &c) : 0;
+
+	return r > 0 ? ns >= c->entry.command.begin_ns && c->entry.command.ended &&
+	                       ns <= c->entry.command.end_ns
+	             : r;
+}
+
+/* Was the file changed last between the two commands, by something that was not seen? */
+static int has_changed_between(struct shfs_graph *g, int64_t first_id, int64_t second_id,
+                               const char *path)
+{
+	struct command_node *first, *second;
+	int64_t ns;
+	int r = changed_ns(path, &ns) ? shfs_graph_command(g, first_id, &first) : 0;
+
+	if (r > 0)
+		r = shfs_graph_command(g, second_id, &second);
+	return r > 0 ? first->entry.command.ended && ns > first->entry.command.end_ns &&
+	                       ns < second->entry.command.begin_ns
+	             : r;
+}
+
+/* Gets the name by which the command left the file: 1; 0: it did not. */
+static int find_left(struct passing *p, int64_t command_id, const char *path,
+                     const struct named_file **out)
 {
 	const struct shfs_named *named;
 	int r = named_by_command(p->g, command_id, &named);
@@ -201,37 +225,41 @@ static int find_in_command(struct passing *p, int64_t command_id, const char *pa
 	for (size_t i = 0; i < (r ? 0 : named->n); i++) {
 		const struct named_file *f = &named->list[i];
 
-		if (!strcmp(f->path, path) && (!*out || f->is_output))
+		if (!strcmp(f->path, path) && (!*out || f->as > (*out)->as))
 			*out = f;
 	}
 	if (r || !*out)
 		return r;
-	if ((*out)->is_output)
-		return 1;
-	r = may_have_written(p->g, command_id, path);
-	if (r <= 0)
-		return r;
-	r = shfs_graph_accesses(p->g, (struct maker_key){ .id = command_id },
-	                        look_for_made, NULL);
-	return r < 0 ? r : 1 + r;
+	return (*out)->as != OUTSIDE_NAMED || has_changed(p->g, command_id, path);
 }
 
-static int pass_by_name(struct passing *p, const int64_t *before, size_t n,
-                        const char *path)
+static int pass_by_name(struct passing *p, int64_t command_id, const int64_t *before,
+                        size_t n, const char *path)
 {
-	const struct named_file *file, *other = NULL;
-	int64_t other_id = 0;
+	const struct named_file *file;
 	int r = 0;
 
 	for (size_t i = 0; i < n && !r; i++) {
-		r = find_in_command(p, before[i], path, &file);
-		if (r == 2 && !other) {
-			other = file;
-			other_id = before[i];
-		}
-		r = r == 1 ? pass_from_command(p, before[i], file, path) : MIN(r, 0);
+		r = find_left(p, before[i], path, &file);
+		if (r <= 0)
+			continue;
+		r = has_changed_between(p->g, before[i], command_id, path);
+		return r ? MIN(r, 0) : pass_from_command(p, before[i], file);
 	}
-	return r || !other ? r : pass_from_command(p, other_id, other, path);
+	return r;
+}
+
+/* Notes that the maker is walked: 1; 0: it was. */
+static int note_walk(struct passing *p, struct maker_key key)
+{
+	int64_t id = key.job ? key.job : key.id | INT64_C(1) << 62;
+	static char mark;
+
+	if (p->depth == DEPTH_MAX || p->g->n_walks == WALKS_MAX ||
+	    shfs_id_table_get(&p->seen, id))
+		return 0;
+	p->g->n_walks++;
+	return shfs_id_table_add(&p->seen, id, &mark) ?: 1;
 }
 
 static int pass_into(struct passing *p, struct maker_key key)
@@ -239,36 +267,24 @@ static int pass_into(struct passing *p, struct maker_key key)
 	_cleanup_(named_freep) struct shfs_named *named = calloc(1, sizeof(*named));
 	int64_t before[COMMANDS_MAX];
 	size_t n = 0;
-	int passed = 0, r = named ? 0 : -ENOMEM;
+	int r = named ? 0 : -ENOMEM;
 
-	if (r || key.is_process || p->depth == DEPTH_MAX)
+	if (r || key.is_process)
+		return r;
+	r = note_walk(p, key);
+	if (r <= 0)
 		return r;
 	named->g = p->g;
-	r = shfs_graph_processes(p->g, key, 0, add_named_by_process, named);
+	named->of_one = true;
+	r = shfs_graph_processes(p->g, key, false, 0, add_named_by_process, named);
 	if (r < 0 || !named->n)
 		return MIN(r, 0);
 	r = list_commands(p->g, key.id, BEFORE, before, &n);
 	p->depth++;
-	for (size_t i = 0; i < named->n && r >= 0; i++) {
-		r = named->list[i].is_output
-		            ? 0
-		            : pass_by_name(p, before, n, named->list[i].path);
-		passed |= r;
-	}
+	for (size_t i = 0; i < named->n && !r; i++)
+		if (named->list[i].as == OUTSIDE_NAMED)
+			r = pass_by_name(p, key.id, before, n, named->list[i].path);
 	p->depth--;
-	return r < 0 ? r : passed;
-}
-
-static int pass_reads(struct passing *p, struct maker_key from, const char *path)
-{
-	struct graph_reads reads = { 0 };
-	int r = shfs_graph_reads(p->g, from, BY_ANOTHER, &reads), more;
-
-	for (size_t i = 0; i < reads.n && !r; i++)
-		r = p->fn(&reads.list[i], path, p->arg);
-	more = r ? r : pass_into(p, from);
-	r = more < 0 ? more : more || reads.n;
-	free(reads.list);
 	return r;
 }
 
@@ -276,8 +292,10 @@ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key, shfs_passed_fn
                       void *arg)
 {
 	struct passing p = { .g = g, .fn = fn, .arg = arg };
+	int r = pass_into(&p, key);
 
-	return MIN(pass_into(&p, key), 0);
+	free(p.seen.slots);
+	return r;
 }
 
 /* --- who took it --- */
@@ -285,6 +303,7 @@ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key, shfs_passed_fn
 static int name_all(struct shfs_graph *g, int64_t command_id,
                     const struct shfs_named *left, shfs_key_fn fn, void *arg)
 {
+	struct maker_key key, last = { 0 };
 	const struct shfs_named *named;
 	struct graph_jobs *jobs;
 	int r = named_by_command(g, command_id, &named);
@@ -296,11 +315,14 @@ static int name_all(struct shfs_graph *g, int64_t command_id,
 
 		for (size_t k = 0; k < left->n && !is_left; k++)
 			is_left = !strcmp(left->list[k].path, f->path);
-		if (is_left && !f->is_output)
-			r = fn((struct maker_key){ command_id, 0,
-			                           shfs_graph_job_of(jobs,
-			                                             f->process_id) },
-			       arg);
+		key = (struct maker_key){ command_id, 0,
+			                  is_left ? shfs_graph_job_of(jobs, f->process_id)
+			                          : 0 };
+		if (!is_left || f->as != OUTSIDE_NAMED ||
+		    (last.id && maker_key_equal(&key, &last)))
+			continue;
+		last = key;
+		r = fn(key, arg);
 	}
 	return r;
 }
@@ -316,7 +338,8 @@ int shfs_graph_takers(struct shfs_graph *g, struct maker_key key, shfs_key_fn fn
 	if (r || key.is_process)
 		return r;
 	left->g = g;
-	r = shfs_graph_processes(g, key, 0, add_named_by_process, left);
+	left->of_one = true;
+	r = shfs_graph_processes(g, key, false, 0, add_named_by_process, left);
 	r = r < 0 ? r : left->n ? list_commands(g, key.id, AFTER, after, &n) : 0;
 	for (size_t i = 0; i < n && !r; i++)
 		r = name_all(g, after[i], left, fn, arg);

@@ -30,6 +30,9 @@ struct shfs_stale {
 	struct shfs_stale_run *first, **last;
 	int64_t judged; /* the process of the last is_computed */
 	bool computes;
+	/* of the command that was asked about last: its last result, and when it was made
+	 */
+	int64_t last_command, last_file, last_made_ns;
 };
 
 static inline struct run_node *run_of(const struct shfs_stale_file *f)

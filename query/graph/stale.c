@@ -390,33 +390,97 @@ static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *
 	return 0;
 }
 
-#define STATUS_NOT_RUN 126 /* of a shell: 126, 127, and 128 + a signal */
+/* What is asked about the process that wrote a file: of all the programs that it
+ * executed. */
+struct writer_programs {
+	struct shfs_graph *g;
+	int64_t process_id;
+	int64_t pid, start_ticks; /* of that process, once it is known */
+	bool tells;               /* one reports results by its status */
+	bool executed;            /* one is no shell */
+};
 
-static int look_for_teller(const struct shfs_process_fact *p, void *arg)
+static int look_for_writer_process(const struct shfs_process_fact *p, void *arg)
 {
-	struct program *program;
-	int r = shfs_graph_find_program(arg, p->program_id, &program);
+	struct writer_programs *w = arg;
 
-	return r > 0 ? tells_by_status(program) : r;
+	if (p->process_id != w->process_id)
+		return 0;
+	w->pid = p->pid;
+	w->start_ticks = p->start_ticks;
+	return 1;
 }
+
+static int look_at_writer_program(const struct shfs_process_fact *p, void *arg)
+{
+	struct writer_programs *w = arg;
+	struct program *program;
+	int r = p->pid == w->pid && p->start_ticks == w->start_ticks
+	                ? shfs_graph_find_program(w->g, p->program_id, &program)
+	                : 0;
+
+	if (r <= 0)
+		return r;
+	w->tells |= tells_by_status(program);
+	w->executed |= !shfs_program_is_shell(basename(program->exe));
+	return 0;
+}
+
+static int look_for_last(const struct shfs_access *a, void *arg)
+{
+	struct shfs_stale *s = arg;
+
+	if (!a->made_n || shfs_access_end_ns(a) < s->last_made_ns)
+		return 0;
+	s->last_made_ns = shfs_access_end_ns(a);
+	s->last_file = a->file2_id ?: a->file_id;
+	return 0;
+}
+
+/* Is it what the command made last, so that it was cut short when that failed? */
+static int is_last_result(struct shfs_stale *s, const struct shfs_version_fact *v,
+                          const struct writer *w)
+{
+	int r = 0;
+
+	if (s->last_command != w->command_id) {
+		s->last_made_ns = INT64_MIN;
+		r = shfs_facts_of_command(s->graph->facts, w->command_id, look_for_last,
+		                          s);
+		s->last_command = r ? 0 : w->command_id;
+	}
+	return r ? r : w->end_ns >= s->last_made_ns || v->file_id == s->last_file;
+}
+
+#define STATUS_NOT_RUN 126 /* of a shell: 126, 127 */
+#define STATUS_SIGNAL  128 /* 128 + the number of the signal */
+#define STATUS_PIPE    141 /* head had enough */
 
 static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
                       const struct writer *w, const struct shfs_command_row *c)
 {
+	struct writer_programs programs = { .g = s->graph, .process_id = w->process_id };
+	bool empty = v->content.flags & SHFS_CONTENT_KNOWN && !v->content.size;
 	int r;
 
 	if (!c->has_status || !c->status || !c->text)
 		return 0;
+	r = shfs_facts_processes(s->graph->facts, w->command_id, look_for_writer_process,
+	                         &programs);
 	/* a search that finds nothing writes nothing: its shell has opened the file */
-	r = c->status == 1 ? shfs_facts_processes(s->graph->facts, w->command_id,
-	                                          look_for_teller, s->graph)
-	                   : 0;
-	if (r)
+	if (r > 0)
+		r = shfs_facts_processes(s->graph->facts, w->command_id,
+		                         look_at_writer_program, &programs);
+	if (r < 0 || (programs.tells && c->status == 1))
 		return MIN(r, 0);
+	r = is_last_result(s, v, w);
+	if (r < 0)
+		return r;
 	/* what was killed, or not even found, left no result; nor did what left nothing
 	 */
-	if (c->status >= STATUS_NOT_RUN ||
-	    (v->content.flags & SHFS_CONTENT_KNOWN && !v->content.size))
+	if (r && (empty || (c->status > STATUS_SIGNAL && c->status != STATUS_PIPE) ||
+	          (c->status >= STATUS_NOT_RUN && c->status < STATUS_SIGNAL &&
+	           !programs.executed)))
 		return 1;
 	return had_ended_well(s, v, c);
 }

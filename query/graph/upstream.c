@@ -241,7 +241,6 @@ static int add_origin(struct upstream *up, struct version_node *node, size_t dep
 	}
 	if (!r && origin) {
 		node->v.origin = &origin->v;
-		origin->v.joined = true;
 		note_found(up, origin);
 	}
 	return r;
@@ -463,6 +462,22 @@ static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
 	return add_first_reads(up, m, most);
 }
 
+/* Notes how an input went into m; by_way NULL: m made a copy of it. */
+static int note_input(struct maker_node *m, const struct shfs_graph_version *input,
+                      const char *by_way)
+{
+	struct shfs_graph_maker *maker = &m->m;
+	char *copy = by_way ? strdup(by_way) : NULL;
+
+	if ((by_way && !copy) ||
+	    !MAKE_ROOM(maker->notes, maker->n_notes, maker->cap_notes)) {
+		free(copy);
+		return -ENOMEM;
+	}
+	maker->notes[maker->n_notes++] = (struct shfs_graph_note){ input, copy };
+	return 0;
+}
+
 /* Adds what the results were copied from, if m has read nothing. */
 static int add_joined(struct upstream *up, struct maker_node *m)
 {
@@ -470,14 +485,14 @@ static int add_joined(struct upstream *up, struct maker_node *m)
 
 	for (struct shfs_graph_version *v = m->m.made; v != m->last_joined && r >= 0;
 	     v = v->next_made) {
-		struct version_node *node;
+		size_t n = m->m.n_inputs;
 		int64_t id;
 
 		r = joined_from(up, &v->version, &id);
 		if (r > 0)
-			r = add_making_input(up, m, v, id, INT64_MIN) ?: 1;
-		if (r > 0 && (node = shfs_graph_find(up->graph, id)))
-			node->v.joined = true;
+			r = add_making_input(up, m, v, id, INT64_MIN);
+		if (!r && m->m.n_inputs > n)
+			r = note_input(m, m->m.inputs[n], NULL);
 	}
 	m->last_joined = m->m.made;
 	return MIN(r, 0);
@@ -491,17 +506,11 @@ struct passed {
 static int add_passed_read(const struct graph_read *read, const char *path, void *arg)
 {
 	struct passed *p = arg;
-	struct version_node *node;
 	size_t n = p->m->m.n_inputs;
 	int r = add_maker_input(p->up, p->m, p->m->m.into, read->version_id,
 	                        read->begin_ns);
 
-	if (r || p->m->m.n_inputs == n)
-		return r;
-	node = container_of(p->m->m.inputs[n], struct version_node, v);
-	if (!node->v.by_way && !(node->v.by_way = strdup(path)))
-		r = -ENOMEM;
-	return r;
+	return r || p->m->m.n_inputs == n ? r : note_input(p->m, p->m->m.inputs[n], path);
 }
 
 /* Adds what went in by way of files outside. */

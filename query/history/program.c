@@ -88,6 +88,19 @@ bool shfs_program_is_file_tool(const char *name, size_t len)
 	return shfs_program_is_one_of(name, len, tools, ARRAY_SIZE(tools));
 }
 
+bool shfs_program_unpacks(const char *name, size_t len)
+{
+	static const char *const programs[] = {
+		"tar",    "bsdtar",  "cpio", "zip",   "unzip", "7z*",    "gzip",
+		"gunzip", "zcat",    "pigz", "bzip2", "bzcat", "xz",     "xzcat",
+		"zstd",   "zstdcat", "git",  "git-*", "hg",    "svn",    "jj",
+		"curl",   "wget",    "sftp", "lftp",  "aws",   "gsutil", "rclone",
+		"dvc",    "restic",  "borg"
+	};
+
+	return shfs_program_is_one_of(name, len, programs, ARRAY_SIZE(programs));
+}
+
 bool shfs_program_is_copier(const char *name, size_t len)
 {
 	static const char *const copiers[] = {

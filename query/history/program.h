@@ -24,5 +24,7 @@ bool shfs_program_is_shell(const char *name);
 bool shfs_program_is_driver(const char *name, size_t len);
 /* Only moves, removes or makes names, or changes their attributes: mv, mkdir, chmod? */
 bool shfs_program_is_file_tool(const char *name, size_t len);
+/* Brings contents from elsewhere: tar, zcat, git, curl? */
+bool shfs_program_unpacks(const char *name, size_t len);
 /* Only copies or moves files: cp, rsync? */
 bool shfs_program_is_copier(const char *name, size_t len);

@@ -16,6 +16,7 @@
 #include "store/objects/pruned.h"
 #include "store/trees.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #define BATCH_BYTES (16u << 20)
 #define LEVEL       3 /* of zstd */
 #define LOG_MAX     INT32_MAX
+#define BOOTS_MAX   10000
 #define LOG_SUFFIX  ".new"
 
 /* A file that is staged, by shfs_rewrite_save or stage_log: it lies beside the one that
@@ -81,6 +83,10 @@ int shfs_import_new(struct shfs_store *store, bool dry_run, struct shfs_import *
 		r = shfs_forget_pending(store) ? -EBUSY : forget_plan_clear(store);
 	if (!r)
 		r = pruned_look(store);
+	/* before there are files of other hosts, which are no records of an earlier
+	 * version */
+	if (!r)
+		r = shfs_trees_load(store, &m->trees);
 	if (r) {
 		shfs_import_free(m);
 		return r;
@@ -223,18 +229,29 @@ int shfs_import_trees(struct shfs_import *m, const char *text, size_t len)
 	return m->listed ? -EEXIST : shfs_trees_parse(text, len, &m->listed);
 }
 
+/* 36 hex digits and dashes, as the kernel writes it; shorter ones are of old tests. */
+static bool is_boot_id(struct shfs_bytes id)
+{
+	for (size_t i = 0; i < id.len; i++)
+		if (!isxdigit((unsigned char)id.data[i]) && id.data[i] != '-')
+			return false;
+	return id.len && id.len < sizeof(((struct boot *)0)->id);
+}
+
 /* Notes the boot that recorded a file. */
 static int note_boot(struct shfs_import *m, const char *host, struct shfs_bytes id)
 {
 	struct boot boot = { 0 };
 
-	if (!id.len || id.len >= sizeof(boot.id) || memchr(id.data, '\0', id.len))
+	if (!is_boot_id(id))
 		return -EBADMSG;
-	strcpy(boot.host, host); /* is_host */
+	strcpy(boot.host, host); /* shfs_journal_is_host */
 	memcpy(boot.id, id.data, id.len);
 	for (size_t i = 0; i < m->n_boots; i++)
 		if (!memcmp(&m->boots[i], &boot, sizeof(boot)))
 			return 0;
+	if (m->n_boots == BOOTS_MAX)
+		return -EFBIG;
 	if (!MAKE_ROOM(m->boots, m->n_boots, m->cap_boots))
 		return -ENOMEM;
 	m->boots[m->n_boots++] = boot;
@@ -261,7 +278,9 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 {
 	struct shfs_bytes id = shfs_bytes_str(boot->id),
 			  host = shfs_bytes_str(boot->host);
-	struct shfs_tree_identity by_host = { .machine = "-", .home = (char *)"" };
+	struct shfs_tree_identity by_host = { .store = "-",
+		                              .machine = "-",
+		                              .home = (char *)"" };
 	const struct shfs_tree_identity *identity = &by_host;
 	const char *name = shfs_trees_of_boot(trees, host, id);
 	struct search search = { boot };
@@ -291,7 +310,7 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 
 int shfs_import_place(struct shfs_import *m, const struct shfs_trees **trees)
 {
-	int r = m->trees ? 0 : shfs_trees_load(m->store, &m->trees);
+	int r = 0;
 
 	for (; m->n_placed < m->n_boots && !r; m->n_placed++)
 		r = place_boot(m, m->trees, &m->boots[m->n_placed]);
@@ -301,12 +320,13 @@ int shfs_import_place(struct shfs_import *m, const struct shfs_trees **trees)
 }
 
 int shfs_import_map(struct shfs_import *m, const char *tree, const char *from,
-                    const char *to)
+                    const char *to, bool unmap)
 {
 	int r = shfs_import_place(m, NULL);
 
 	if (!r)
-		r = shfs_trees_map(m->trees, tree, from, to);
+		r = unmap ? shfs_trees_unmap(m->trees, tree, from, to)
+		          : shfs_trees_map(m->trees, tree, from, to);
 	m->trees_changed |= !r;
 	return r;
 }
@@ -558,16 +578,6 @@ static bool is_safe_name(const char *name)
 	                    "0123456789-_.") == strlen(name);
 }
 
-static bool is_host(const char *host)
-{
-	size_t len = strlen(host);
-
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)host[i] <= ' ' || host[i] == '/' || host[i] == 0x7f)
-			return false;
-	return len && len <= 64 && *host != '.';
-}
-
 /* Notes a file of the archive. -EEXIST: it came before. */
 static int file_new(struct shfs_import *m, const char *host, const char *name,
                     struct staged **out)
@@ -607,7 +617,7 @@ int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
 	struct staged *f;
 	int r;
 
-	if (!is_host(host) || !is_safe_name(name) ||
+	if (!shfs_journal_is_host(host) || !is_safe_name(name) ||
 	    !(shfs_ends_with(name, ".seg") || shfs_ends_with(name, ".log")))
 		return -EINVAL;
 	r = file_new(m, host, name, &f);

@@ -54,9 +54,10 @@ _must_check_ int shfs_import_trees(struct shfs_import *import, const char *text,
  * -EBADMSG: a list is damaged. */
 _must_check_ int shfs_import_place(struct shfs_import *import,
                                    const struct shfs_trees **trees);
-/* Maps a directory of a tree, as shfs_trees_map does. -ENOENT: there is no such tree. */
+/* Maps a directory of a tree, as shfs_trees_map does, or does so no more. -ENOENT: there
+ * is no such tree, or no such map. */
 _must_check_ int shfs_import_map(struct shfs_import *import, const char *tree,
-                                 const char *from, const char *to);
+                                 const char *from, const char *to, bool unmap);
 
 struct shfs_import_stats {
 	uint64_t files, files_known; /* files of the journal; those with nothing new */

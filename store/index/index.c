@@ -341,6 +341,37 @@ enum state {
 	STATE_OLDER,
 };
 
+/* Was the index made before records were told to be another machine's, or this one's? So
+ * it is after an import that was interrupted. A list that cannot be read says nothing. */
+static int has_other_trees(struct shfs_index *index)
+{
+	struct shfs_trees *trees;
+	sqlite3_stmt *stmt;
+	bool other = false;
+
+	if (shfs_trees_load(index->store, &trees))
+		return 0;
+	if (sqlite3_prepare_v2(index->db, "SELECT host, boot, tree FROM boot", -1, &stmt,
+	                       NULL) != SQLITE_OK) {
+		shfs_trees_free(trees);
+		return 0;
+	}
+	while (!other && sqlite3_step(stmt) == SQLITE_ROW) {
+		const char *host = (const char *)sqlite3_column_text(stmt, 0),
+			   *boot = (const char *)sqlite3_column_text(stmt, 1),
+			   *tree = (const char *)sqlite3_column_text(stmt, 2);
+
+		if (host && boot && tree)
+			other = strcmp(tree,
+			               shfs_trees_of_boot(trees, shfs_bytes_str(host),
+			                                  shfs_bytes_str(boot))
+			                       ?: "") != 0;
+	}
+	sqlite3_finalize(stmt);
+	shfs_trees_free(trees);
+	return other;
+}
+
 /* Returns an enum state; or an error if the database must not be changed by us. */
 static int examine(struct shfs_index *index)
 {
@@ -359,7 +390,10 @@ static int examine(struct shfs_index *index)
 		return -EBADMSG;
 	if (version > SCHEMA_VERSION)
 		return -EPROTONOSUPPORT;
-	return version < SCHEMA_VERSION ? STATE_OLDER : STATE_CURRENT;
+	if (version < SCHEMA_VERSION)
+		return STATE_OLDER;
+	r = has_other_trees(index);
+	return r < 0 ? r : r ? STATE_OLDER : STATE_CURRENT;
 }
 
 /* Drops everything of an older schema: the next ingest makes it again. */

@@ -874,6 +874,9 @@ static int ingest_journal(struct shfs_ingest *ing, const char *hook_dir)
 		return index->read_only;
 	ing->data_version = -1;
 	r = shfs_trees_load(index->store, &ing->trees);
+	/* where nothing can be written now, a later ingest does it */
+	if (!r && shfs_trees_settle(index->store, ing->trees))
+		shfs_debug(INGEST, "the trees of this store are not written down yet");
 	if (!r)
 		r = shfs_sql_int(index, &last_task_id,
 		                 "SELECT coalesce(max(task_id), 0) FROM task");

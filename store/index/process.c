@@ -265,6 +265,8 @@ static bool word_is_outside(const char *word, const char *root)
 {
 	const char *equals = strchr(word, '=');
 
+	if (shfs_ends_with(word, " (deleted)")) /* a here-document */
+		return false;
 	return is_outside(word, root) || strstr(word, "..") ||
 	       (equals && is_outside(equals + 1, root));
 }
@@ -297,6 +299,22 @@ static bool names_outside(const struct shfs_ingest *ing, const struct shfs_rec_p
 	return found || words.failed;
 }
 
+/* A program that is a file of the project, of another machine: its name is that of the
+ * file. Others are the same everywhere. */
+static int program_in_tree(struct shfs_ingest *ing, struct shfs_bytes exe,
+                           struct shfs_bytes *out)
+{
+	const struct shfs_buf *root = &ing->producer.root;
+	size_t tree = strlen(ing->producer.tree) + 1,
+	       len = root->len - MIN(tree, root->len);
+
+	*out = exe;
+	if (!*ing->producer.tree || exe.len <= len ||
+	    memcmp(exe.data, root->data + tree, len) != 0 || exe.data[len] != '/')
+		return 0;
+	return shfs_path_in_tree(ing, ing->producer.tree, exe, out);
+}
+
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
@@ -304,7 +322,10 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	int64_t exe = 0, argv = 0, cwd = 0, streams = 0;
 	_cleanup_buf_ struct shfs_buf in_tree_streams = { 0 };
 	struct shfs_bytes in_tree;
-	int r = shfs_string_id(ing, p->exe, &exe);
+	int r = program_in_tree(ing, p->exe, &in_tree);
+
+	if (!r)
+		r = shfs_string_id(ing, in_tree, &exe);
 
 	if (!r)
 		r = shfs_string_id(ing, p->argv, &argv);

@@ -127,6 +127,9 @@ _must_check_ int shfs_segment_from_memory(const void *data, size_t len,
 _must_check_ int shfs_segment_from_sealed(const void *data, size_t len,
                                           struct shfs_segment **out);
 
+/* May the directory of a host have that name? */
+bool shfs_journal_is_host(const char *host);
+
 /*
  * Calls visit for each segment or hook log (its name ends in ".log"), or both, of each
  * host, in byte order of host and name; a sealed segment is visited once, by its name

@@ -729,6 +729,16 @@ static int walk_host(const char *host, int dirfd, enum shfs_journal_kinds kinds,
 	return r;
 }
 
+bool shfs_journal_is_host(const char *host)
+{
+	size_t len = strlen(host);
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)host[i] <= ' ' || host[i] == '/' || host[i] == 0x7f)
+			return false;
+	return len && len <= 64 && *host != '.';
+}
+
 int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
                       visit_fn visit, void *arg)
 {

@@ -605,12 +605,16 @@ def test_what_a_failed_command_left(sandbox, shell):
         "wc -l < empty > counted",
         "wc -l < hits > found",
         "sort in nosuch2 > part || true",
+        "set -o pipefail; (cat in; exit 141) | head -3 > pipe; set +o pipefail",
+        "sort in > typed; nosuchprogram",
+        "sort in > whole; sort in > cut; sh -c 'kill -INT $$'",
+        "grep 1 in | python3 -c 'import sys; sys.exit(1)' > tool",
     ):
         bash.run(line)
     runs = ask(sandbox, "stale", check=1)["commands"]
-    assert {p["path"].rpartition("/")[2] for run in runs for p in run["results"]} == {"empty", "killed", "none", "counted"}, runs
+    assert {p["path"].rpartition("/")[2] for run in runs for p in run["results"]} == {"empty", "killed", "none", "counted", "cut", "tool"}, runs
     shown = sandbox.shfs("stale", check=1).stdout
-    assert shown.count("its command ended with") == 3, shown
+    assert shown.count("its command ended with") == 5, shown
 
 
 def test_labels_of_a_build(sandbox, shell):

@@ -163,7 +163,7 @@ def test_a_project_that_was_copied(two, sandbox, shfs):
     copy = sandbox.mkdir(f"{sandbox.home}/copy")
     sandbox.write_outside(f"{copy}/fig.txt", "04\n14\n24\n34\n44\n54\n")
     assert "never seen" in shfs("why", f"{copy}/fig.txt", check=3).stderr
-    assert "no records are of another machine" in shfs("import", "--map", f"hostc:~/project={copy}", check=3).stderr
+    assert "there is no such machine" in shfs("import", "--map", f"hostc:~/project={copy}", check=3).stderr
     for bad in "hostb", "hostb:", "hostb:x=y", "=", "hostb:~/project=":
         shfs("import", "--map", bad, check=2)
     assert shfs("import", check=2)
@@ -179,6 +179,20 @@ def test_a_project_that_was_copied(two, sandbox, shfs):
     assert shfs("history", "--json").stdout.count('"id"') == machines_before.count('"id"')
     assert "hostb:" not in shfs("history").stdout and "never seen" in shfs("log", f"{there}/fig.txt", check=3).stderr
     assert "fig.txt@4" in shfs("log", "fig.txt").stdout
+    # and back; also where that was interrupted before the index was made again
+    list_of_trees = sandbox.read(f"{sandbox.store}/trees")
+    shfs("import", "--unmap", "hostb:/=/")
+    assert shfs("history", "--json").stdout == machines_before and "fig.txt@2" in shfs("log", f"{there}/fig.txt").stdout
+    sandbox.write_outside(f"{sandbox.store}/trees", list_of_trees, 0o600)
+    assert "fig.txt@4" in shfs("log", "fig.txt").stdout
+    shfs("import", "--unmap", "hostb:/=/")
+    shfs("import", "--unmap", "hostb:/=/", check=3)
+    # links on the way are followed, as in operands
+    sandbox.sh("ln -s . link; mkdir copy2; cp copy/fig.txt copy2", cwd=sandbox.home)
+    shfs("import", "--map", f"hostb:~/project={sandbox.home}/link/copy2")
+    assert "rev data.txt" in shfs("why", f"{sandbox.home}/link/copy2/fig.txt").stdout
+    shfs("import", "--unmap", f"hostb:~/project={sandbox.home}/copy2")
+    assert "never seen" in shfs("why", f"{sandbox.home}/copy2/fig.txt", check=3).stderr
 
 
 @pytest.mark.users("ordinary")
@@ -237,3 +251,37 @@ def test_what_is_forgotten(two, sandbox, shfs, whose):
     # of the files of both machines, a part has only what is asked for
     members = sandbox.sh(f"tar --zstd -tf {archive}").stdout
     assert ("journal/hostb/fuse" in members) == (whose == "there") != ("journal/hosta/fuse" in members)
+
+
+@pytest.mark.users("ordinary")
+def test_a_store_of_an_earlier_version(machines, sandbox, shfs):
+    """What its own host recorded stays here, whatever name the host gets; and an archive says whose it is."""
+    machines.go("hostb")
+    record(sandbox, *THERE)
+    archive = export(sandbox, "b")
+    machines.go("hosta")
+    record(sandbox, *HERE)
+    here = answers(sandbox)
+    sandbox.sh(f"rm {sandbox.store}/trees")
+    assert answers(sandbox) == here
+    store = sandbox.store
+    machines.go("renamed")
+    sandbox.store = sandbox.env["SHFS_STORE"] = store
+    shfs("reindex")
+    assert answers(sandbox) == here
+    record(sandbox, "seq 9 > data.txt")
+    assert "data.txt@3" in shfs("log", "data.txt").stdout and "hosta:" not in shfs("history", "--all").stdout
+    sandbox.sh(f"rm {sandbox.store}/trees")
+    shfs("import", archive)
+    assert "fig.txt@2" in shfs("log", "hostb:~/project/fig.txt").stdout
+    # an archive by each of two hosts that the store was on: one tree
+    archives = []
+    for name in "hosta", "renamed":
+        machines.go(name)
+        sandbox.store = sandbox.env["SHFS_STORE"] = store
+        archives.append(export(sandbox, name))
+    machines.go("hostc")
+    for archive in archives:
+        shfs("import", archive)
+    names = {line.split(b" ")[1] for line in sandbox.read(f"{sandbox.store}/trees").splitlines() if line.startswith(b"tree")}
+    assert names == {b"hosta", b"hostb"}

@@ -7,11 +7,13 @@
 #include "store/trees.h"
 
 #define B(text) shfs_bytes_str(text)
+#define ONE     "0000000000000001"
+#define TWO     "0000000000000002"
 
 static struct shfs_tree_identity identity(const char *machine, const char *host,
                                           const char *home)
 {
-	struct shfs_tree_identity id = { .home = (char *)home };
+	struct shfs_tree_identity id = { .store = "-", .home = (char *)home };
 
 	strcpy(id.machine, machine);
 	strcpy(id.host, host);
@@ -52,8 +54,14 @@ static void names(void **state)
 	assert_string_equal(add(t, identity("2", "hostb", "/")), "hostb.2");
 	assert_string_equal(add(t, identity("3", "h:o@t", "")), "h_o_t");
 	assert_string_equal(add(t, identity("1", "hostb", "/other")), "hostb");
-	/* by an archive of an earlier version: the first of that name */
-	assert_string_equal(add(t, identity("-", "hostb", "")), "hostb");
+	/* an archive of an earlier version proves nothing; a later one tells more of it
+	 */
+	assert_string_equal(add(t, identity("-", "hostb", "")), "hostb.3");
+	assert_string_equal(add(t, identity("-", "hostb", "")), "hostb.3");
+	assert_string_equal(add(t, identity("4", "hostb", "/home/late")), "hostb.3");
+	assert_string_equal(shfs_trees_home(t, "hostb.3", 7), "/home/late");
+	assert_string_equal(add(t, identity("-", "hostb", "")), "hostb.4");
+	assert_string_equal(add(t, identity("5", ".", "")), "_");
 	assert_ok(shfs_trees_add_boot(t, "hostb", "b1", "hostb"));
 	assert_ok(shfs_trees_add_boot(t, "hostb", "b2", "hostb.2"));
 	assert_ok(shfs_trees_save(store, t));
@@ -69,19 +77,32 @@ static void names(void **state)
 	shfs_store_close(store);
 }
 
-/* What this machine recorded is of this tree, from whatever archive it comes. */
+/* What this machine recorded is of this tree, from whatever archive it comes; and what
+ * this store did, wherever it was. A host of the same name is not enough. */
 static void this_machine(void **state)
 {
 	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
 	struct shfs_trees *t = load(store);
-	struct shfs_tree_identity here;
+	struct shfs_tree_identity here, other = { .store = "0123456789abcdef",
+		                                  .machine = "-",
+		                                  .host = "first",
+		                                  .home = (char *)"" };
 
-	assert_ok(shfs_tree_identity_here(&here));
-	assert_null(add(t, here));
-	strcpy(here.machine, "-");
+	assert_ok(shfs_trees_here(t, &here));
+	assert_int_equal(strlen(here.store), 16);
 	assert_null(add(t, here));
 	strcpy(here.host, "elsewhere");
+	assert_null(add(t, here));
+	strcpy(here.store, "-");
 	assert_non_null(add(t, here));
+	strcpy(here.machine, "-");
+	strcpy(here.host, store->host);
+	assert_non_null(add(t, here));
+	/* one store on two machines is one tree */
+	assert_string_equal(add(t, other), "first");
+	strcpy(other.machine, "0000000000000001");
+	strcpy(other.host, "second");
+	assert_string_equal(add(t, other), "first");
 	shfs_tree_identity_clear(&here);
 	shfs_trees_free(t);
 	shfs_store_close(store);
@@ -101,11 +122,10 @@ static void maps(void **state)
 	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
 	struct shfs_trees *t = load(store);
 
-	add(t, identity("1", "hostb", "/home/b"));
-	add(t, identity("2", "hostc", "/home/c"));
+	add(t, identity(ONE, "hostb", "/home/b"));
+	add(t, identity(TWO, "hostc", "/home/c"));
 	assert_ok(shfs_trees_add_boot(t, "hostb", "b1", "hostb"));
 	assert_int_equal(shfs_trees_map(t, "hostd", "/a", "/b"), -ENOENT);
-	assert_int_equal(shfs_trees_map(t, ".", "/a", "/b"), -ENOENT);
 	for (int again = 0; again < 2; again++) {
 		assert_ok(shfs_trees_map(t, "hostb", "/home/b/p", "/home/me/q"));
 		assert_ok(shfs_trees_map(t, "hostc", "/", "/home/me"));
@@ -119,7 +139,12 @@ static void maps(void **state)
 	/* the machine has taken the place of that one: for now, and for later archives */
 	assert_ok(shfs_trees_map(t, "hostb", "/", "/"));
 	assert_tree(t, "hostb", "b1", "here");
-	assert_null(add(t, identity("1", "hostb", "/home/b")));
+	assert_null(add(t, identity(ONE, "hostb", "/home/b")));
+	/* and back */
+	assert_ok(shfs_trees_unmap(t, "hostb", "/", "/"));
+	assert_int_equal(shfs_trees_unmap(t, "hostb", "/", "/"), -ENOENT);
+	assert_tree(t, "hostb", "b1", "hostb");
+	assert_ok(shfs_trees_unmap(t, "hostb", "/home/b/p", "/home/me/q"));
 	assert_mapped(t, "/home/me/q/x", 0, "hostc:/q/x");
 	shfs_trees_free(t);
 	shfs_store_close(store);
@@ -144,8 +169,8 @@ static void archives(void **state)
 	char host[65];
 
 	shfs_proc_host(host);
-	add(t, identity("1", "hostb", "/home/b"));
-	add(t, identity("2", "hostc", "/home/c"));
+	add(t, identity(ONE, "hostb", "/home/b"));
+	add(t, identity(TWO, "hostc", "/home/c"));
 	assert_ok(shfs_trees_add_boot(t, "hostb", "b1", "hostb"));
 	assert_ok(shfs_trees_map(t, "hostb", "/home/b", "/secret/place"));
 	assert_ok(shfs_trees_print(t, all, NULL, &text));
@@ -162,26 +187,30 @@ static void archives(void **state)
 	shfs_store_close(store);
 }
 
-/* Of a store of an earlier version, another host's records are its own. */
+/* Of a store of an earlier version, another host's records are its own. That is written
+ * down: it does not depend on the name that the host has later. */
 static void earlier_version(void **state)
 {
 	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
 	struct shfs_trees *t;
 
 	assert_ok(shfs_mkdir_p_at(store->dirfd, "journal/hostb", 0700));
+	assert_ok(shfs_write_file_at(store->dirfd, "journal/hostb/shell-01234567-1-1.log",
+	                             0600, "", 0));
 	t = load(store);
-	assert_tree(t, "hostb", "b1", "here"); /* the host has another name now */
+	assert_tree(t, "hostb", "01234567-8", "here"); /* the host has another name now */
 	shfs_trees_free(t);
 	assert_ok(unlinkat(store->dirfd, "trees", 0));
 	t = load(store);
-	assert_tree(t, "hostb", "b1", "hostb");
-	assert_tree(t, store->host, "b1", "here");
-	assert_ok(shfs_trees_save(store, t));
+	assert_tree(t, "hostb", "01234567-8", "hostb");
+	assert_tree(t, "hostb", "11234567-8", "here");
+	assert_tree(t, store->host, "01234567-8", "here");
+	assert_ok(shfs_trees_settle(store, t));
 	shfs_trees_free(t);
-	assert_ok(shfs_mkdir_p_at(store->dirfd, "journal/hostc", 0700));
+	strcpy(store->host, "hostb"); /* the store moved there */
 	t = load(store);
-	assert_tree(t, "hostb", "b1", "hostb");
-	assert_tree(t, "hostc", "b1", "here");
+	assert_tree(t, "hostb", "01234567-8", "hostb");
+	assert_tree(t, "hostb", "11234567-8", "here");
 	shfs_trees_free(t);
 	shfs_store_close(store);
 }
@@ -189,17 +218,24 @@ static void earlier_version(void **state)
 static void damage(void **state)
 {
 	static const char *const bad[] = {
-		"tree a b c\n",    "tree a b c d e\n",  "boot a b\n", "what 1\n",
-		"map a /%zz /b\n", "map a /%00 /b\n",   "x",          "tree\n",
-		"host a b%\n",     "boot a b c d e f\n"
+		"tree a b c\n",    "tree a b c d e f\n", "boot a b\n", "what 1\n",
+		"map a /%zz /b\n", "map a /%00 /b\n",    "x",          "tree\n",
+		"here a%\n",       "boot a b c d e f\n", "host h n\n"
 	};
+	static const char *const strangers[] = { "from - - . /\n",
+		                                 "from - - a/b /\n",
+		                                 "from - - a%20b /\n",
+		                                 "from - xyz h /\n",
+		                                 "from 1 - h /\n",
+		                                 "from - - h home\n",
+		                                 "from - - h /\ntree n - - .. /\n" };
 	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
 	struct shfs_trees *t = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		_cleanup_buf_ struct shfs_buf text = { 0 };
 
-		shfs_buf_printf(&text, "tree n 1 h /\n%sboot h b n\n", bad[i]);
+		shfs_buf_printf(&text, "tree n - - h /\n%sboot h b n\n", bad[i]);
 		assert_ok(shfs_write_file_at(store->dirfd, "trees", 0600, text.data,
 		                             text.len));
 		assert_int_equal(shfs_trees_load(store, &t), -EBADMSG);
@@ -211,6 +247,9 @@ static void damage(void **state)
 		shfs_trees_free(t);
 	}
 	assert_int_equal(shfs_trees_parse("", 0, &t), -EBADMSG); /* whose is it? */
+	for (size_t i = 0; i < ARRAY_SIZE(strangers); i++)
+		assert_int_equal(shfs_trees_parse(strangers[i], strlen(strangers[i]), &t),
+		                 -EBADMSG);
 	shfs_store_close(store);
 }
 
