@@ -229,7 +229,7 @@ int shfs_import_trees(struct shfs_import *m, const char *text, size_t len)
 	return m->listed ? -EEXIST : shfs_trees_parse(text, len, &m->listed);
 }
 
-/* 36 hex digits and dashes, as the kernel writes it; shorter ones are of old tests. */
+/* Hex digits and dashes, as the kernel writes it. */
 static bool is_boot_id(struct shfs_bytes id)
 {
 	for (size_t i = 0; i < id.len; i++)
@@ -258,18 +258,13 @@ static int note_boot(struct shfs_import *m, const char *host, struct shfs_bytes 
 	return 0;
 }
 
-struct search {
-	const struct boot *boot;
-};
-
 /* Is the file of the boot? Its name has the first digits, behind the kind. */
 static int is_of_boot(const struct shfs_journal_file *file, void *arg)
 {
-	const struct search *s = arg;
+	const struct boot *boot = arg;
 	const char *dash = strchr(file->name, '-');
 
-	return dash && !strcmp(file->host, s->boot->host) &&
-	       !strncmp(dash + 1, s->boot->id, 8);
+	return dash && !strcmp(file->host, boot->host) && !strncmp(dash + 1, boot->id, 8);
 }
 
 /* Decides whose tree a boot is of. What the journal has of it is of this one. */
@@ -283,7 +278,7 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 		                              .home = (char *)"" };
 	const struct shfs_tree_identity *identity = &by_host;
 	const char *name = shfs_trees_of_boot(trees, host, id);
-	struct search search = { boot };
+	struct boot sought = *boot;
 	int r;
 
 	if (!name) {
@@ -292,7 +287,7 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 			identity = shfs_trees_identity(m->listed, host, id);
 		if (!identity)
 			return -EBADMSG;
-		r = shfs_journal_walk(m->store, SHFS_JOURNAL_ALL, is_of_boot, &search);
+		r = shfs_journal_walk(m->store, SHFS_JOURNAL_ALL, is_of_boot, &sought);
 		if (r)
 			return MIN(r, 0);
 		r = shfs_trees_add(trees, identity, &name);
