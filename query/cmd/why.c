@@ -284,10 +284,8 @@ static void add_outside_note(struct shfs_tree *t, struct shfs_graph *graph)
 			t->error = shfs_graph_programs(graph, m, count_file, &n);
 	}
 	if (n)
-		shfs_show_dim(
-			&t->out, t->style,
-			"of files outside of the mounted directories, only names in "
-			"arguments are known\n");
+		shfs_show_dim(&t->out, t->style,
+		              "files outside are known by their names alone\n");
 }
 
 static struct shfs_tree new_tree(struct shfs_context *ctx, struct shfs_index *index)

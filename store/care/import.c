@@ -2,6 +2,7 @@
 #include "store/care/import.h"
 
 #include "common/io.h"
+#include "common/proc.h"
 #include "store/care/forget-plan.h"
 #include "store/care/forget.h"
 #include "store/index-dir.h"
@@ -267,6 +268,15 @@ static int is_of_boot(const struct shfs_journal_file *file, void *arg)
 	return dash && !strcmp(file->host, boot->host) && !strncmp(dash + 1, boot->id, 8);
 }
 
+/* Is it the one that runs? Then the machine is this one, even if it has no id. */
+static bool is_this_boot(const struct shfs_store *store, const struct boot *boot)
+{
+	char id[37];
+
+	return !strcmp(boot->host, store->host) && !shfs_proc_boot_id(id) &&
+	       !strcmp(boot->id, id);
+}
+
 /* Decides whose tree a boot is of. What the journal has of it is of this one. */
 static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
                       const struct boot *boot)
@@ -282,6 +292,8 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 	int r;
 
 	if (!name) {
+		if (is_this_boot(m->store, boot))
+			return 0;
 		strcpy(by_host.host, boot->host);
 		if (m->listed)
 			identity = shfs_trees_identity(m->listed, host, id);

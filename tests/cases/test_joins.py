@@ -98,7 +98,7 @@ def test_it_is_said(sandbox, bash):
         "└─ a@1  by way of TMP/x ← sort -r in > a; : made",
         "   └─ in@1  source  fingerprint only",
         "2 commands, 1 source",
-        "of files outside of the mounted directories, only names in arguments are known",
+        "files outside are known by their names alone",
     ]
     assert tree(sandbox, "why", "b", "--from", "in")[-1].startswith("in@1  source")
 

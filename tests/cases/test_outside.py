@@ -6,7 +6,7 @@ import json
 import pytest
 
 pytestmark = pytest.mark.users("ordinary")
-NOTE = "of files outside of the mounted directories, only names in arguments are known"
+NOTE = "files outside are known by their names alone"
 
 
 @pytest.fixture

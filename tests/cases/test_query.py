@@ -507,7 +507,7 @@ def test_why(study, sandbox):
     tree = shown.splitlines()
     assert tree[0] == "top.txt@1 ← sort -rn out.csv > top.txt".replace("← ", "←  ")
     assert tree[1] == "└─ out.csv@1 ←  sh run.sh"
-    assert "   └─ " in tree[-3] and tree[-1] == "3 commands, 3 sources" or "sources" in tree[-1]
+    assert any(line.endswith(" sources") for line in tree[-2:])
     assert "config.yaml@1" in shown and "config.yaml@2" not in shown
     assert "top.txt@2" not in shown and "/usr" not in shown
 
