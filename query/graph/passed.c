@@ -114,6 +114,22 @@ static int named_by_command(struct shfs_graph *g, int64_t command_id,
 	return 0;
 }
 
+/* The names of a maker, for the caller. */
+static int named_by_maker(struct shfs_graph *g, struct maker_key key,
+                          struct shfs_named **out)
+{
+	struct shfs_named *named = calloc(1, sizeof(*named));
+	int r;
+
+	*out = named;
+	if (!named)
+		return -ENOMEM;
+	named->g = g;
+	named->of_one = true;
+	r = shfs_graph_processes(g, key, false, 0, add_named_by_process, named);
+	return MIN(r, 0);
+}
+
 /* --- the commands before and after --- */
 
 static int list_commands(struct shfs_graph *g, int64_t command_id, const char *sql,
@@ -264,21 +280,16 @@ static int note_walk(struct passing *p, struct maker_key key)
 
 static int pass_into(struct passing *p, struct maker_key key)
 {
-	_cleanup_(named_freep) struct shfs_named *named = calloc(1, sizeof(*named));
+	_cleanup_(named_freep) struct shfs_named *named = NULL;
 	int64_t before[COMMANDS_MAX];
 	size_t n = 0;
-	int r = named ? 0 : -ENOMEM;
+	int r = key.is_process ? 0 : note_walk(p, key);
 
-	if (r || key.is_process)
-		return r;
-	r = note_walk(p, key);
 	if (r <= 0)
 		return r;
-	named->g = p->g;
-	named->of_one = true;
-	r = shfs_graph_processes(p->g, key, false, 0, add_named_by_process, named);
-	if (r < 0 || !named->n)
-		return MIN(r, 0);
+	r = named_by_maker(p->g, key, &named);
+	if (r || !named->n)
+		return r;
 	r = list_commands(p->g, key.id, BEFORE, before, &n);
 	p->depth++;
 	for (size_t i = 0; i < named->n && !r; i++)
@@ -330,17 +341,14 @@ static int name_all(struct shfs_graph *g, int64_t command_id,
 int shfs_graph_takers(struct shfs_graph *g, struct maker_key key, shfs_key_fn fn,
                       void *arg)
 {
-	_cleanup_(named_freep) struct shfs_named *left = calloc(1, sizeof(*left));
+	_cleanup_(named_freep) struct shfs_named *left = NULL;
 	int64_t after[COMMANDS_MAX];
 	size_t n = 0;
-	int r = left ? 0 : -ENOMEM;
+	int r = key.is_process ? 0 : named_by_maker(g, key, &left);
 
-	if (r || key.is_process)
+	if (r || !left || !left->n)
 		return r;
-	left->g = g;
-	left->of_one = true;
-	r = shfs_graph_processes(g, key, false, 0, add_named_by_process, left);
-	r = r < 0 ? r : left->n ? list_commands(g, key.id, AFTER, after, &n) : 0;
+	r = list_commands(g, key.id, AFTER, after, &n);
 	for (size_t i = 0; i < n && !r; i++)
 		r = name_all(g, after[i], left, fn, arg);
 	return r;
