@@ -65,12 +65,6 @@ void shfs_trees_free(struct shfs_trees *t)
 	free(t);
 }
 
-static void trees_freep(struct shfs_trees **t)
-{
-	shfs_trees_free(*t);
-}
-#define _cleanup_trees_ _cleanup_(trees_freep)
-
 static int add_line(struct shfs_trees *t, enum kind kind, const char *const *words)
 {
 	struct line *l = MAKE_ROOM(t->lines, t->n, t->cap) ? &t->lines[t->n] : NULL;

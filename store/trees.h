@@ -48,6 +48,12 @@ void shfs_tree_identity_clear(struct shfs_tree_identity *id);
 /* Reads the trees of a store. -EBADMSG: the file is damaged. */
 _must_check_ int shfs_trees_load(struct shfs_store *store, struct shfs_trees **out);
 void shfs_trees_free(struct shfs_trees *trees);
+static inline void shfs_trees_freep(struct shfs_trees **trees)
+{
+	shfs_trees_free(*trees);
+}
+#define _cleanup_trees_ _cleanup_(shfs_trees_freep)
+
 /* Writes them, durably. One process at a time (shfs_import_new), but for settle, which
  * writes them only if the store has no such file yet. -EFBIG: there are too many. */
 _must_check_ int shfs_trees_save(struct shfs_store *store, struct shfs_trees *trees);

@@ -324,12 +324,11 @@ static bool is_archived_boot(const char *host, const char *boot, void *arg)
 static int write_trees(struct out *o)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
-	struct shfs_trees *trees = NULL;
+	_cleanup_trees_ struct shfs_trees *trees = NULL;
 	int r = shfs_trees_load(o->store, &trees);
 
 	if (!r)
 		r = shfs_trees_print(trees, is_archived_boot, o, &list);
-	shfs_trees_free(trees);
 	if (!r)
 		r = begin_entry(o, "shfs/trees", (int64_t)list.len);
 	return r ? r : write_data(o, list.data, list.len);

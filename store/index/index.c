@@ -343,20 +343,15 @@ enum state {
 
 /* Was the index made before records were told to be another machine's, or this one's? So
  * it is after an import that was interrupted. A list that cannot be read says nothing. */
-static int has_other_trees(struct shfs_index *index)
+static bool has_other_trees(struct shfs_index *index)
 {
-	struct shfs_trees *trees;
-	sqlite3_stmt *stmt;
+	_cleanup_trees_ struct shfs_trees *trees = NULL;
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	bool other = false;
+	int r = shfs_trees_load(index->store, &trees);
 
-	if (shfs_trees_load(index->store, &trees))
-		return 0;
-	if (sqlite3_prepare_v2(index->db, "SELECT host, boot, tree FROM boot", -1, &stmt,
-	                       NULL) != SQLITE_OK) {
-		shfs_trees_free(trees);
-		return 0;
-	}
-	while (!other && sqlite3_step(stmt) == SQLITE_ROW) {
+	r = r ? r : shfs_sql_get(index, &stmt, "SELECT host, boot, tree FROM boot");
+	for (; r > 0 && !other; r = shfs_sql_next(index, stmt)) {
 		const char *host = (const char *)sqlite3_column_text(stmt, 0),
 			   *boot = (const char *)sqlite3_column_text(stmt, 1),
 			   *tree = (const char *)sqlite3_column_text(stmt, 2);
@@ -367,8 +362,6 @@ static int has_other_trees(struct shfs_index *index)
 			                                  shfs_bytes_str(boot))
 			                       ?: "") != 0;
 	}
-	sqlite3_finalize(stmt);
-	shfs_trees_free(trees);
 	return other;
 }
 
@@ -392,8 +385,7 @@ static int examine(struct shfs_index *index)
 		return -EPROTONOSUPPORT;
 	if (version < SCHEMA_VERSION)
 		return STATE_OLDER;
-	r = has_other_trees(index);
-	return r < 0 ? r : r ? STATE_OLDER : STATE_CURRENT;
+	return has_other_trees(index) ? STATE_OLDER : STATE_CURRENT;
 }
 
 /* Drops everything of an older schema: the next ingest makes it again. */
