@@ -332,30 +332,34 @@ static int read_by_name(struct check_run *run, const struct shfs_object_id *id)
 	return fd < 0 ? -errno : shfs_object_copy(run->store, id, fd);
 }
 
+/* Notes that one of the store's lists cannot be read, if that is what the error says. */
+static int note_list(struct check_run *run, int error, enum shfs_flaw_kind kind,
+                     const char *name, const char *what)
+{
+	struct shfs_flaw *f;
+
+	if (!error || error == -ENOMEM)
+		return error;
+	f = check_flaw(run, kind, 0, 0, "%s", name);
+	if (error == -EBADMSG)
+		check_say(f, "this list of %s is damaged", what);
+	else
+		check_say(f, "%s", strerror(-error));
+	return 0;
+}
+
 static int check_pruned(struct check_run *run)
 {
-	int r = pruned_load(run->store, &run->pruned);
-
-	if (!r || r == -ENOMEM)
-		return r;
-	check_say(check_flaw(run, SHFS_FLAW_PRUNED, 0, 0, "pruned"), "%s",
-	          r == -EBADMSG ? "this list of pruned objects is damaged"
-	                        : strerror(-r));
-	return 0;
+	return note_list(run, pruned_load(run->store, &run->pruned), SHFS_FLAW_PRUNED,
+	                 "pruned", "pruned objects");
 }
 
 static int check_trees(struct check_run *run)
 {
-	struct shfs_trees *trees = NULL;
-	int r = shfs_trees_load(run->store, &trees);
+	_cleanup_trees_ struct shfs_trees *trees = NULL;
 
-	shfs_trees_free(trees);
-	if (!r || r == -ENOMEM)
-		return r;
-	check_say(check_flaw(run, SHFS_FLAW_TREES, 0, 0, "trees"), "%s",
-	          r == -EBADMSG ? "this list of records of other machines is damaged"
-	                        : strerror(-r));
-	return 0;
+	return note_list(run, shfs_trees_load(run->store, &trees), SHFS_FLAW_TREES,
+	                 "trees", "records of other machines");
 }
 
 static int find_missing_objects(struct check_run *run)
