@@ -22,8 +22,6 @@
 #define WORDS     5
 #define UNKNOWN   "-"
 
-#define BOOT_DIGITS 8 /* of a boot in the name of a file */
-
 enum kind { STORE, TREE, BOOT, HERE, MAP, FROM };
 
 static const struct {
@@ -210,7 +208,7 @@ static bool is_boot(const char *word, struct shfs_bytes boot)
 {
 	size_t len = strlen(word);
 
-	return (len == boot.len || (len == BOOT_DIGITS && len < boot.len)) &&
+	return (len == boot.len || (len == SHFS_JOURNAL_BOOT_DIGITS && len < boot.len)) &&
 	       !memcmp(word, boot.data, len);
 }
 
@@ -252,12 +250,12 @@ static int take_file(const struct shfs_journal_file *file, void *arg)
 		                         .machine = UNKNOWN,
 		                         .home = (char *)"" };
 	const char *dash = strchr(file->name, '-'), *name;
-	char digits[BOOT_DIGITS + 1];
-	struct shfs_bytes boot = { digits, BOOT_DIGITS },
+	char digits[SHFS_JOURNAL_BOOT_DIGITS + 1];
+	struct shfs_bytes boot = { digits, SHFS_JOURNAL_BOOT_DIGITS },
 			  host = { file->host, strlen(file->host) };
 	int r;
 
-	if (!dash || strlen(dash + 1) < BOOT_DIGITS ||
+	if (!dash || strlen(dash + 1) < SHFS_JOURNAL_BOOT_DIGITS ||
 	    strlen(file->host) >= sizeof(id.host) || !strcmp(file->host, l->here))
 		return 0;
 	snprintf(digits, sizeof(digits), "%s", dash + 1);

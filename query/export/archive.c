@@ -174,7 +174,7 @@ struct out {
 	struct shfs_buf alive;      /* segments of recordings that go on, one in each
 	                             * line */
 	struct shfs_buf boots; /* those that recorded the files: lines of the host and
-	                        * the boot's first digits */
+	                        * the boot */
 };
 
 /* A negative errno; libarchive's own numbers, which are no errnos, become EIO. */
@@ -316,7 +316,8 @@ static bool is_archived_boot(const char *host, const char *boot, void *arg)
 	_cleanup_buf_ struct shfs_buf line = { 0 };
 
 	/* of an earlier version, the list has only the first digits */
-	shfs_buf_printf(&line, "\n%s %s%s", host, boot, strlen(boot) == 8 ? "" : "\n");
+	shfs_buf_printf(&line, "\n%s %s%s", host, boot,
+	                strlen(boot) == SHFS_JOURNAL_BOOT_DIGITS ? "" : "\n");
 	return line.failed || (o->boots.len && strstr(o->boots.data, line.data));
 }
 

@@ -58,7 +58,7 @@ struct shfs_import {
 	struct boot *boots;
 	size_t n_boots, cap_boots, n_placed;
 	struct shfs_trees *listed; /* the archive's list; NULL: it has none */
-	struct shfs_trees *trees;  /* of the store; NULL: not looked at yet */
+	struct shfs_trees *trees;  /* of the store */
 	struct shfs_objects came, named, pruned;
 	struct shfs_put *puts[BATCH_MAX];
 	struct shfs_object_id put_ids[BATCH_MAX]; /* their names in the archive */
@@ -265,7 +265,8 @@ static int is_of_boot(const struct shfs_journal_file *file, void *arg)
 	const struct boot *boot = arg;
 	const char *dash = strchr(file->name, '-');
 
-	return dash && !strcmp(file->host, boot->host) && !strncmp(dash + 1, boot->id, 8);
+	return dash && !strcmp(file->host, boot->host) &&
+	       !strncmp(dash + 1, boot->id, SHFS_JOURNAL_BOOT_DIGITS);
 }
 
 /* Is it the one that runs? Then the machine is this one, even if it has no id. */
@@ -278,8 +279,7 @@ static bool is_this_boot(const struct shfs_store *store, const struct boot *boot
 }
 
 /* Decides whose tree a boot is of. What the journal has of it is of this one. */
-static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
-                      const struct boot *boot)
+static int place_boot(struct shfs_import *m, struct boot *boot)
 {
 	struct shfs_bytes id = shfs_bytes_str(boot->id),
 			  host = shfs_bytes_str(boot->host);
@@ -287,8 +287,7 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 		                              .machine = "-",
 		                              .home = (char *)"" };
 	const struct shfs_tree_identity *identity = &by_host;
-	const char *name = shfs_trees_of_boot(trees, host, id);
-	struct boot sought = *boot;
+	const char *name = shfs_trees_of_boot(m->trees, host, id);
 	int r;
 
 	if (!name) {
@@ -299,12 +298,12 @@ static int place_boot(struct shfs_import *m, struct shfs_trees *trees,
 			identity = shfs_trees_identity(m->listed, host, id);
 		if (!identity)
 			return -EBADMSG;
-		r = shfs_journal_walk(m->store, SHFS_JOURNAL_ALL, is_of_boot, &sought);
+		r = shfs_journal_walk(m->store, SHFS_JOURNAL_ALL, is_of_boot, boot);
 		if (r)
 			return MIN(r, 0);
-		r = shfs_trees_add(trees, identity, &name);
+		r = shfs_trees_add(m->trees, identity, &name);
 		if (!r && name)
-			r = shfs_trees_add_boot(trees, boot->host, boot->id, name);
+			r = shfs_trees_add_boot(m->trees, boot->host, boot->id, name);
 		m->trees_changed |= !r && name;
 		if (r || !name)
 			return r;
@@ -320,7 +319,7 @@ int shfs_import_place(struct shfs_import *m, const struct shfs_trees **trees)
 	int r = 0;
 
 	for (; m->n_placed < m->n_boots && !r; m->n_placed++)
-		r = place_boot(m, m->trees, &m->boots[m->n_placed]);
+		r = place_boot(m, &m->boots[m->n_placed]);
 	if (!r && trees)
 		*trees = m->trees;
 	return r;

@@ -19,6 +19,8 @@
 
 #include <stdbool.h>
 
+#define SHFS_JOURNAL_BOOT_DIGITS 8 /* of a boot in the name of a file */
+
 /* --- writing: one thread at a time --- */
 
 struct shfs_journal;
