@@ -203,15 +203,6 @@ static bool is_same_identity(const struct shfs_tree_identity *a, const char *sto
 
 /* --- the file --- */
 
-/* Is the record of a boot by its name, or by its first digits? */
-static bool is_boot(const char *word, struct shfs_bytes boot)
-{
-	size_t len = strlen(word);
-
-	return (len == boot.len || (len == SHFS_JOURNAL_BOOT_DIGITS && len < boot.len)) &&
-	       !memcmp(word, boot.data, len);
-}
-
 static int add_store_line(struct shfs_trees *t)
 {
 	uint64_t id;
@@ -223,18 +214,25 @@ static int add_store_line(struct shfs_trees *t)
 	return add_line(t, STORE, (const char *[]){ text });
 }
 
+static int write_trees(int store_dirfd, struct shfs_trees *t)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = first_word(t, STORE) ? 0 : add_store_line(t);
+
+	for (size_t i = 0; i < t->n; i++)
+		put_line(&text, &t->lines[i]);
+	if (r || text.failed)
+		return r ? r : -ENOMEM;
+	if (text.len > BYTES_MAX)
+		return -EFBIG;
+	return shfs_write_file_at(store_dirfd, NAME, 0600, text.data, text.len);
+}
+
 int shfs_trees_init(int store_dirfd)
 {
 	_cleanup_trees_ struct shfs_trees *t = calloc(1, sizeof(*t));
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = t ? add_store_line(t) : -ENOMEM;
 
-	if (r)
-		return r;
-	put_line(&text, &t->lines[0]);
-	return text.failed
-	               ? -ENOMEM
-	               : shfs_write_file_at(store_dirfd, NAME, 0600, text.data, text.len);
+	return t ? write_trees(store_dirfd, t) : -ENOMEM;
 }
 
 struct legacy {
@@ -309,16 +307,8 @@ int shfs_trees_mend(struct shfs_store *store)
 
 int shfs_trees_save(struct shfs_store *store, struct shfs_trees *t)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = first_word(t, STORE) ? 0 : add_store_line(t);
+	int r = write_trees(store->dirfd, t);
 
-	for (size_t i = 0; i < t->n; i++)
-		put_line(&text, &t->lines[i]);
-	if (r || text.failed)
-		return r ? r : -ENOMEM;
-	if (text.len > BYTES_MAX)
-		return -EFBIG;
-	r = shfs_write_file_at(store->dirfd, NAME, 0600, text.data, text.len);
 	t->is_missing &= r != 0;
 	return r;
 }
@@ -333,6 +323,16 @@ int shfs_trees_settle(struct shfs_store *store, struct shfs_trees *t)
 static bool is_word(const char *word, struct shfs_bytes text)
 {
 	return strlen(word) == text.len && !memcmp(word, text.data, text.len);
+}
+
+/* Is it that boot, by its id or by its first digits? */
+static bool is_boot(const char *word, struct shfs_bytes boot)
+{
+	size_t len = strlen(word);
+
+	if (len == SHFS_JOURNAL_BOOT_DIGITS)
+		boot.len = MIN(boot.len, len);
+	return is_word(word, boot);
 }
 
 /* Has this machine taken the place of the tree's? */
