@@ -177,8 +177,7 @@ int shfs_trees_here(const struct shfs_trees *t, struct shfs_tree_identity *out)
 	*out = (struct shfs_tree_identity){ .machine = UNKNOWN };
 	snprintf(out->store, sizeof(out->store), "%s", first_word(t, STORE) ?: UNKNOWN);
 	shfs_proc_host(out->host);
-	/* the id itself is for this machine alone: what goes into archives is made of it
-	 */
+	/* the machine-id must not leave this machine: archives get a hash of it */
 	if (!shfs_read_file_at(AT_FDCWD, "/etc/machine-id", 256, &id) && id.len)
 		snprintf(out->machine, sizeof(out->machine), "%016" PRIx64,
 		         shfs_object_hash64(id.data, id.len));
@@ -240,7 +239,7 @@ struct legacy {
 	const char *here;
 };
 
-/* Of a store of an earlier version: what another host recorded is of a tree. */
+/* Makes a tree of each other host in the journal of a store of an earlier version. */
 static int take_file(const struct shfs_journal_file *file, void *arg)
 {
 	struct legacy *l = arg;
@@ -264,7 +263,8 @@ static int take_file(const struct shfs_journal_file *file, void *arg)
 	return r || !name ? r : shfs_trees_add_boot(l->trees, file->host, digits, name);
 }
 
-/* On a network file system the hosts share the store, and so the home. */
+/* Makes the trees of a store that has no such file. Hosts that share a store on a network
+ * file system share the home too: their records are of one tree. */
 static int take_legacy(struct shfs_store *store, struct shfs_trees *t)
 {
 	struct legacy l = { t, store->host };

@@ -34,9 +34,9 @@ struct shfs_trees;
 
 #define SHFS_TREE_NAME_MAX 80
 
-/* Whose a tree is: it is the same one if the store is, as that may have been moved, or
- * hosts may share it; or the machine and the host, as containers share a machine. "-":
- * unknown. */
+/* The identity of a tree. Two are the same if the stores are: a store may have been
+ * moved, or hosts may share it. They are also the same if both the machines and the hosts
+ * are: the host is asked too, as containers share a machine. "-": unknown. */
 struct shfs_tree_identity {
 	char store[17],
 		machine[17]; /* 16 hex digits; the latter made of the machine-id */
@@ -58,7 +58,7 @@ static inline void shfs_trees_freep(struct shfs_trees **trees)
  * writes them only if the store has no such file yet. -EFBIG: there are too many. */
 _must_check_ int shfs_trees_save(struct shfs_store *store, struct shfs_trees *trees);
 _must_check_ int shfs_trees_settle(struct shfs_store *store, struct shfs_trees *trees);
-/* What this store and machine are. -ENOMEM. */
+/* Gets the identity of this machine's tree. The caller clears it. -ENOMEM. */
 _must_check_ int shfs_trees_here(const struct shfs_trees *trees,
                                  struct shfs_tree_identity *out);
 /* Writes a damaged file anew, without the lines that cannot be read. */

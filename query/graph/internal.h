@@ -248,14 +248,15 @@ void shfs_graph_python_free(struct shfs_graph *g);
 
 /* --- files outside of all recorded directories (outside.c) --- */
 
-/* Calls fn for those that the process names, or has as a stream; links: also where links
- * in recorded directories lead. */
+/* How a process uses such a file, as far as words tell. */
 enum outside_as {
 	OUTSIDE_NAMED,
 	OUTSIDE_WORD_OUT, /* named where outputs are: cp x FILE, -o FILE */
 	OUTSIDE_STREAM_OUT
 };
 typedef int (*shfs_outside_fn)(const char *path, enum outside_as as, void *arg);
+/* Calls fn for those that the process names, or has as a stream; links: also where links
+ * in recorded directories lead. */
 _must_check_ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p,
                                   bool links, shfs_outside_fn fn, void *arg);
 void shfs_graph_outside_free(struct shfs_graph *g);

@@ -88,7 +88,8 @@ static bool is_moved(const struct shfs_version_fact *w)
 	return w->origin_version_id && !w->carried;
 }
 
-/* What this machine recorded comes before what an import brought. */
+/* Takes the version as the origin if it is a better one than the best so far. A version
+ * of the same tree is better than each of another tree. */
 static int take_better(struct join *j, const struct shfs_version_fact *w)
 {
 	_cleanup_free_ char *path = NULL;

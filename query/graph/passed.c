@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one command left for a later one of the same session in a file outside of all
- * recorded directories: "sort in > /tmp/x", then "head /tmp/x > top". Only their words
- * tell of it: the first has the file as its output, or names it; the second names it,
- * too. What the first one read went into what the second one makes.
+ * A file outside of all recorded directories joins two commands of one session:
+ * "sort in > /tmp/x", then "head /tmp/x > top". Only their words tell of it: the first
+ * command has the file as its output, or names it; the second names it, too. The reads of
+ * the first are inputs of what the second makes.
  *
- * Looked for is the nearest earlier command that left the file: it has it as its output,
- * or names it where an output stands, or names it and ran when the file was changed last.
- * What was there before is gone. Nothing goes from one to the other of those that read
- * the same file, or write into the same log.
+ * The first is the nearest earlier command that left the file: it has the file as its
+ * output, or names it where an output stands, or names it and ran when the file was
+ * changed last. An earlier one does not count, as the file was overwritten since. Two
+ * commands that only read the file, or that append to the same log, are not joined.
  */
 #include "query/graph/internal.h"
 

@@ -390,8 +390,7 @@ static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *
 	return 0;
 }
 
-/* What is asked about the process that wrote a file: of all the programs that it
- * executed. */
+/* A process that wrote a file, and what all the programs that it executed are. */
 struct writer_programs {
 	struct shfs_graph *g;
 	int64_t process_id;

@@ -2,9 +2,8 @@
 /* Writes the rows of processes: one for each program run. */
 #include "store/index/internal.h"
 
-#include "common/path.h"
-
 #include "common/clock.h"
+#include "common/path.h"
 
 #include <errno.h>
 
@@ -271,8 +270,8 @@ static bool word_is_outside(const char *word, const char *root)
 	       (equals && is_outside(equals + 1, root));
 }
 
-/* May its arguments or streams name a file outside of the project? Of another machine's
- * files, nothing more would be known. A copy of the bytes has an end. */
+/* May its arguments or streams name a file outside of the project? Those of another
+ * machine are not asked: nothing here would tell more of its files. */
 static bool names_outside(const struct shfs_ingest *ing, const struct shfs_rec_process *p)
 {
 	const char *root = ing->producer.root.data ?: "";

@@ -77,8 +77,8 @@ static void names(void **state)
 	shfs_store_close(store);
 }
 
-/* What this machine recorded is of this tree, from whatever archive it comes; and what
- * this store did, wherever it was. A host of the same name is not enough. */
+/* An archive brings back records of this tree if this machine made them, or this store on
+ * another one. A host of the same name is not enough. */
 static void this_machine(void **state)
 {
 	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
@@ -187,8 +187,8 @@ static void archives(void **state)
 	shfs_store_close(store);
 }
 
-/* Of a store of an earlier version, another host's records are its own. That is written
- * down: it does not depend on the name that the host has later. */
+/* A store of an earlier version gets a tree for each other host. The file says so from
+ * then on, whatever name this host has later. */
 static void earlier_version(void **state)
 {
 	struct shfs_store *store = kit_store_at(shfs_unit_tmpdir());
