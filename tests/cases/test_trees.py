@@ -110,6 +110,16 @@ def export(sandbox, name, *paths):
     return archive
 
 
+def work_on_both(machines, sandbox):
+    """Records THERE on hostb, then HERE on hosta, and stays there. Returns hostb's archive."""
+    machines.go("hostb")
+    record(sandbox, *THERE)
+    archive = export(sandbox, "b")
+    machines.go("hosta")
+    record(sandbox, *HERE)
+    return archive
+
+
 @pytest.mark.users("ordinary")
 def test_two_machines_with_the_same_project(machines, sandbox, shfs):
     machines.go("hostb")
@@ -147,11 +157,7 @@ def test_two_machines_with_the_same_project(machines, sandbox, shfs):
 @pytest.fixture
 def two(machines, sandbox, shfs):
     """A machine that has taken in the archive of another."""
-    machines.go("hostb")
-    record(sandbox, *THERE)
-    archive = export(sandbox, "b")
-    machines.go("hosta")
-    record(sandbox, *HERE)
+    archive = work_on_both(machines, sandbox)
     shfs("import", archive)
     return f"hostb:{sandbox.project}", archive
 
@@ -256,11 +262,7 @@ def test_what_is_forgotten(two, sandbox, shfs, whose):
 @pytest.mark.users("ordinary")
 def test_a_store_of_an_earlier_version(machines, sandbox, shfs):
     """What its own host recorded stays here, whatever name the host gets; and an archive says whose it is."""
-    machines.go("hostb")
-    record(sandbox, *THERE)
-    archive = export(sandbox, "b")
-    machines.go("hosta")
-    record(sandbox, *HERE)
+    archive = work_on_both(machines, sandbox)
     here = answers(sandbox)
     sandbox.sh(f"rm {sandbox.store}/trees")
     assert answers(sandbox) == here
