@@ -24,6 +24,7 @@ import time
 import pexpect
 import pytest
 
+LIBC = ctypes.CDLL(None, use_errno=True)
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
 BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints fanotify").split()
@@ -125,6 +126,22 @@ class User:
     def own(self, path):
         if os.geteuid() == 0:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+class Guest(User):
+    """The same user, in namespaces of a process."""
+
+    def __init__(self, user, pid, *namespaces):
+        self.__dict__ = dict(user.__dict__)
+        self.pid, self.namespaces = pid, namespaces
+
+    def become(self):
+        for kind in self.namespaces:
+            fd = os.open(f"/proc/{self.pid}/ns/{kind}", os.O_RDONLY)
+            if LIBC.setns(fd, 0):
+                raise OSError(ctypes.get_errno(), "setns")
+            os.close(fd)
+        super().become()
 
 
 class Result:
@@ -743,4 +760,4 @@ def disk(sandbox, megabytes, *options, kind="ext4", where=None):
 def adopt_orphans():
     """Daemons become children of this process, so that their exit status can be seen."""
     PR_SET_CHILD_SUBREAPER = 36
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

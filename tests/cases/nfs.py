@@ -3,7 +3,6 @@
 namespaces of mounts, network and host name, each with a client, and so with caches, of its own."""
 
 import contextlib
-import ctypes
 import os
 import re
 import subprocess
@@ -15,7 +14,6 @@ TRACING = "/sys/kernel/tracing"
 NEVER = 2**31 - 1  # is what was told to the server not true any more
 FSID, WHOLE, ANY_PORT = 0x2000, 0x400, 0x2  # flags of an export
 NOBODY = 65534
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_known():
@@ -61,22 +59,6 @@ class Server:
         tell(f"{NFSD}/threads", 0)
 
 
-class Guest(harness.User):
-    """The same user, on a host."""
-
-    def __init__(self, user, pid):
-        self.__dict__ = dict(user.__dict__)
-        self.pid = pid
-
-    def become(self):
-        for kind in "net", "uts", "mnt":
-            fd = os.open(f"/proc/{self.pid}/ns/{kind}", os.O_RDONLY)
-            if libc.setns(fd, 0):
-                raise OSError(ctypes.get_errno(), "setns")
-            os.close(fd)
-        super().become()
-
-
 class Host(harness.Sandbox):
     """Its home is the export; /var/tmp and the runtime directory are its own."""
 
@@ -87,7 +69,7 @@ class Host(harness.Sandbox):
             ["unshare", "-mun", "--propagation", "private", "sleep", "infinity"], stdin=subprocess.DEVNULL
         )
         harness.wait_until(self._is_apart, "the namespaces")
-        super().__init__(Guest(user, self.keeper.pid), number)
+        super().__init__(harness.Guest(user, self.keeper.pid, "net", "uts", "mnt"), number)
         self.home, self.project = home, f"{home}/{name}"
         self.store = f"{home}/.local/share/shfs"
         self.local = self.mkdir(f"{self.path}/local")

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What another machine recorded stays apart: no import changes a number, an answer or a file's past."""
 
-import ctypes
 import json
-import os
 import socket
 import subprocess
 
@@ -11,23 +9,6 @@ import pytest
 
 import harness
 from harness import wait_until
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Guest(harness.User):
-    """The same user, on a host of another name."""
-
-    def __init__(self, user, pid):
-        self.__dict__ = dict(user.__dict__)
-        self.pid = pid
-
-    def become(self):
-        fd = os.open(f"/proc/{self.pid}/ns/uts", os.O_RDONLY)
-        if libc.setns(fd, 0):
-            raise OSError(ctypes.get_errno(), "setns")
-        os.close(fd)
-        super().become()
 
 
 class Machines:
@@ -43,7 +24,7 @@ class Machines:
                 ["unshare", "-u", "sh", "-c", f"hostname {name}; exec sleep infinity"], stdin=subprocess.DEVNULL
             )
             wait_until(lambda: self._name(name) == name, "the name of the host")
-        self.sandbox.user = Guest(self.user, self.keepers[name].pid)
+        self.sandbox.user = harness.Guest(self.user, self.keepers[name].pid, "uts")
         self.sandbox.env["SHFS_STORE"] = f"{self.sandbox.home}/{name}-store"
         self.sandbox.store = self.sandbox.env["SHFS_STORE"]
         self.sandbox.sh("rm -rf ./*")
