@@ -204,7 +204,7 @@ static int open_segment(int dirfd, const char *name, bool sealed,
                         struct shfs_segment **out)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
-	char file[300];
+	char file[304];
 	int r = shfs_segment_open(dirfd, name, 0, out);
 
 	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
