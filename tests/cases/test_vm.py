@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -118,6 +119,7 @@ libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static iproute2
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
     "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "steps.py", "stress.py",
 ))
+NFS = "/tests/cases/test_nfs.py"
 MORE = """told_late or su_and_sudo or jobs_that_write_later or no_library_sees or ways_to_use_a_file or full_speed_without_fuse
 or c06 or c08"""
 CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or commands_that_share
@@ -125,16 +127,26 @@ or program_that_wrote or another_writes or hidden_arguments or c04
 {f"or {MORE}" if EVERYWHERE else ""})"""
 
 
+def compile_tests(where):
+    """As Python does when it imports them, which takes half a minute in the machine."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    files = [f"{where}{name}" for name in (*ALL.split(), NFS)]
+    command = [sys.executable, "-m", "pytest", "-c", f"{where}/tests/pytest.ini", "--rootdir", f"{where}/tests", "--collect-only"]
+    subprocess.run([*command, *files], env=env, stdout=subprocess.DEVNULL, check=True)
+
+
 @pytest.fixture(scope="session")
 def disk(tmp_path_factory):
     """A root file system: Debian, and shfs in /usr/local, as it is installed for this run."""
     with once("vm-disk") as image:
         if not os.path.exists(image):
-            tool = tmp_path_factory.mktemp("build")
-            os.mkdir(f"{tool}/kmod-fast-path")
-            shutil.copy(TOOL, f"{tool}/kmod-fast-path")
-            command = [f"{VM}/disk", f"{image}.new", *PACKAGES.split(), f"{tool}=/build"]
-            command += [f"{harness.PREFIX}=/usr/local", f"{TOP}/tests=/tests"]
+            made = tmp_path_factory.mktemp("made")
+            os.makedirs(f"{made}/build/kmod-fast-path")
+            shutil.copy(TOOL, f"{made}/build/kmod-fast-path")
+            shutil.copytree(f"{TOP}/tests", f"{made}/tests")
+            compile_tests(made)
+            command = [f"{VM}/disk", f"{image}.new", *PACKAGES.split(), f"{made}/build=/build"]
+            command += [f"{harness.PREFIX}=/usr/local", f"{made}/tests=/tests"]
             subprocess.run(command, check=True)
             os.rename(f"{image}.new", image)
     return image
@@ -159,7 +171,7 @@ def test_cases_for_any_driver(machine, disk, tmp_path, driver):
 def test_a_home_on_nfs(machine, disk, tmp_path):
     arguments = tmp_path / "arguments"
     chosen = "" if ONLY == "all" else f"-k '{ONLY or 'two_hosts or out_of_reach'}'"
-    arguments.write_text(f"none SHFS_TEST_SOAK=0 /tests/cases/test_nfs.py --durations=10 {chosen}")
+    arguments.write_text(f"none SHFS_TEST_SOAK=0 {NFS} --durations=10 {chosen}")
     modules = (f"--module={name}" for name in ("fuse", "nfsd", "nfsv4", "veth"))
     options = "--disk", disk, *modules, "--timeout", str(3600 if ONLY else 4 * SECONDS)
     machine("suite.sh", *options, files=[f"{arguments}=arguments"])
