@@ -161,15 +161,15 @@ def test_closes_at_full_speed_are_not_lost(sandbox, mounted):
 @pytest.mark.backends(without=["fuse"])
 @pytest.mark.users("ordinary")
 @pytest.mark.timeout(300)
-def test_closed_while_another_writes(sandbox):
+@pytest.mark.parametrize("size", [10 << 20, 70 << 20], ids=["under_a_lease", "too_large_for_one"])
+def test_closed_while_another_writes(sandbox, size):
     """A write that takes long, of which the times tell no more than its beginning: half of it is no
     version."""
     sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1G\n")
     mounted = sandbox.mount()
-    for size in 10 << 20, 70 << 20:  # under a lease, and not
-        sandbox.write("f", b"0" * size)
-        wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60)
-        python(sandbox, """
+    sandbox.write("f", b"0" * size)
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60)
+    python(sandbox, """
 def on_one_cpu(what):
     child = os.fork()
     if not child:
