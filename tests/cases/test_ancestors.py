@@ -638,6 +638,8 @@ def test_c19_many_files_in_one_command(sandbox, mounted, shell):
     """shournal loses half of 20,000 files, and its summary looks normal."""
     # the kernel holds 16,384 events of fanotify for a reader that is late
     n = 8000 if harness.TSAN and sandbox.backend == "fanotify" else 20000
+    if sandbox.backend == "fuse" and not harness.ALL:
+        n = 5000  # who writes waits there: nothing can fill up
     source = sandbox.mkdir(f"{sandbox.path}/source")
     for i in range(n):
         with open(f"{source}/{i}", "w", encoding="ascii") as out:

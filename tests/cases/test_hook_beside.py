@@ -458,8 +458,9 @@ SLOW = "interrupted while typing", "interrupted in the second line", "escape", "
 HIGHLIGHT = "source /usr/share/zsh-syntax-highlighting/zsh-syntax-highlighting.zsh\n"
 
 
-@pytest.mark.parametrize("kind", ["zsh", "plain zsh"])
-@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("kind, place", [
+    ("zsh", "before"), ("plain zsh", "after"), *([("zsh", "after"), ("plain zsh", "before")] if harness.ALL else []),
+])
 def test_zsh_plugins(sandbox, shell, kind, place):
     for package in "autosuggestions/zsh-autosuggestions", "syntax-highlighting/zsh-syntax-highlighting":
         if not os.path.exists(f"/usr/share/zsh-{package}.zsh"):

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+import harness
+
 from twins import python
 
 
@@ -437,18 +439,19 @@ say(os.fstat(fd).st_size)
 
 @pytest.mark.transports
 def test_big_directory(twins):
-    twins.prepare("""
+    n = 20000 if harness.ALL else 5000
+    twins.prepare(f"""
 os.mkdir("big")
-for i in range(20000): os.close(os.open("big/file-%05d" % i, os.O_CREAT | os.O_WRONLY))
+for i in range({n}): os.close(os.open("big/file-%05d" % i, os.O_CREAT | os.O_WRONLY))
 """)
-    twins.run(r"""
-say(len(os.listdir("big")), sorted(os.listdir("big")) == ["file-%05d" % i for i in range(20000)])
+    twins.run(f"n = {n}" + r"""
+say(len(os.listdir("big")), sorted(os.listdir("big")) == ["file-%05d" % i for i in range(n)])
 say(len([e for e in os.scandir("big") if e.is_file() and e.stat().st_size == 0]))
-d = os.scandir("big"); seen = [next(d).name for i in range(5000)]
-for i in range(10000, 20000): os.unlink("big/file-%05d" % i)
+d = os.scandir("big"); seen = [next(d).name for i in range(n // 4)]
+for i in range(n // 2, n): os.unlink("big/file-%05d" % i)
 for i in range(100): os.mkdir("big/new-%d" % i)
 seen += [e.name for e in d]
-stay = {"file-%05d" % i for i in range(10000)}
+stay = {"file-%05d" % i for i in range(n // 2)}
 say(len(seen) == len(set(seen)), stay <= set(seen), len(os.listdir("big")))
 for e in os.scandir("big"): (os.rmdir if e.is_dir() else os.unlink)(e.path)
 say(os.listdir("big"), os.stat("big").st_nlink)
@@ -488,21 +491,22 @@ int main(void) {
 
 def test_many_files_with_few_descriptors(sandbox):
     """More files are known than may be open; each is still reached, and open ones stay."""
-    sandbox.run("/usr/bin/python3", "-c", r"""
+    n = 1000 if harness.ALL else 200  # in each directory
+    sandbox.run("/usr/bin/python3", "-c", f"n = {n}" + r"""
 import os
 for d in range(40):
     os.mkdir("d%d" % d)
-    for i in range(1000): os.close(os.open("d%d/f%d" % (d, i), os.O_CREAT | os.O_WRONLY))
+    for i in range(n): os.close(os.open("d%d/f%d" % (d, i), os.O_CREAT | os.O_WRONLY))
 """, timeout=120)
     mount = limited_mount(sandbox, 256)
-    python(sandbox, r"""
+    python(sandbox, f"many = {n}" + r"""
 held = [os.open("d0/f%d" % i, os.O_RDWR) for i in range(20)]
 n = sum(1 for where, dirs, files in os.walk(".") for f in files if os.stat(os.path.join(where, f)).st_size == 0)
-assert n == 40000, n
+assert n == 40 * many, n
 for d in range(40):
-    for i in range(0, 1000, 100): write("d%d/f%d" % (d, i), b"%d" % i)
+    for i in range(0, many, many // 10): write("d%d/f%d" % (d, i), b"%d" % i)
 for fd in held: os.write(fd, b"held")
-assert read("d39/f900") == b"900" and read("d0/f1") == b"held"
+assert read("d39/f%d" % (many // 10)) == b"%d" % (many // 10) and read("d0/f1") == b"held"
 keep = [os.open("d1/f%d" % i, os.O_RDONLY) for i in range(10)]
 for i in range(10): os.unlink("d1/f%d" % i)
 for d in range(2, 40): os.stat("d%d/f5" % d)
