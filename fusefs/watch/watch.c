@@ -700,13 +700,19 @@ static void change_is_done(struct shfs_change *change, ssize_t result)
 	};
 	struct shfs_handle *handle = change->handle;
 	struct shfs_watch *watch = change->watch;
+	struct stat st;
 
 	change->done = true;
 	if (!watch->changed)
 		note_content_changed(watch);
 	if (!handle)
 		return;
-	shfs_handle_note_writer(handle, &change->writer, flags[change->kind]);
+	/* what was cut to some length still has older content */
+	shfs_handle_note_writer(handle, &change->writer,
+	                        change->kind == SHFS_CHANGE_TRUNCATE &&
+	                                        !fstat(change->fd, &st) && st.st_size
+	                                ? 0
+	                                : flags[change->kind]);
 	handle->flushed = false;
 	handle->closed = handle->closed && !change->writer.tid;
 	handle->wrote = handle->wrote || change->kind != SHFS_CHANGE_TRUNCATE;
