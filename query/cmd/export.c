@@ -76,10 +76,11 @@ static int write_text(struct shfs_export *x, const struct shfs_export_format *fo
 
 static int export(struct shfs_export *x, const struct shfs_export_format *format)
 {
-	int code, doubts = 0, r = shfs_workflow_order(x->wf, format->runs);
+	bool incomplete = false;
+	int code, doubts = 0, r = format->runs ? shfs_workflow_check(x->wf) : 0;
 
 	if (!r && format->runs)
-		r = shfs_workflow_check(x->wf);
+		incomplete = shfs_export_say_unarchived(x->wf);
 	if (!r && format->runs)
 		shfs_workflow_look_at_contents(x->wf, x->objects);
 	if (!r && format->runs)
@@ -89,7 +90,27 @@ static int export(struct shfs_export *x, const struct shfs_export_format *format
 	if (!r)
 		r = write_text(x, format);
 	code = close_export_output(x);
-	return r ? r : code ? code : doubts ? SHFS_EXIT_NOT_FOUND : 0;
+	return r ? r : code ? code : doubts || incomplete ? SHFS_EXIT_NOT_FOUND : 0;
+}
+
+/* Makes the workflow, with its steps in order. */
+static int make_workflow(struct shfs_export *x, const struct shfs_export_format *format,
+                         struct shfs_index *index, const struct shfs_version *targets,
+                         size_t n)
+{
+	bool by_name = format->by_name && !x->by_order;
+	int r = shfs_workflow_new(index, targets, n, by_name, &x->wf);
+
+	if (!r)
+		r = shfs_workflow_order(x->wf, format->runs && !by_name);
+	if (!r && format->in_place)
+		r = shfs_workflow_follow(x->wf);
+	if (r || !by_name || (!x->wf->by_order && format->by_name(x->wf)))
+		return r;
+	shfs_workflow_free(x->wf);
+	x->wf = NULL;
+	x->by_order = true;
+	return make_workflow(x, format, index, targets, n);
 }
 
 static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
@@ -173,7 +194,6 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_export_format *format =
 		strcmp(argv[0], "tar") ? find_format(argv[0]) : NULL;
-	_cleanup_workflow_ struct shfs_workflow *wf = NULL;
 	struct shfs_export x = { .store = shfs_context_store_path(ctx) };
 	struct shfs_version *targets;
 	struct shfs_index *index;
@@ -197,12 +217,12 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 		code = shfs_version_spec_find(index, argv[i + 1], &targets[i]);
 	if (!code)
 		code = check_same_tree(targets, n);
-	r = code ? 0 : shfs_workflow_new(index, targets, n, format->by_name, &wf);
-	x.wf = wf;
+	r = code ? 0 : make_workflow(&x, format, index, targets, n);
 	if (!code && !r)
 		r = export(&x, format);
 	if (r)
 		code = r > 0 ? r : shfs_fail_index(index, r);
+	shfs_workflow_free(x.wf);
 	shfs_buf_free(&x.out);
 	for (int i = 0; i < n; i++)
 		shfs_version_clear(&targets[i]);

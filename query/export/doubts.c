@@ -171,3 +171,45 @@ int shfs_export_doubts(struct shfs_workflow *wf)
 	}
 	return any;
 }
+
+/* --- sources --- */
+
+static void add_some_name(struct shfs_buf *out, const struct shfs_version *version)
+{
+	if (!out->len)
+		shfs_show_version(out, version->path, version->n);
+}
+
+bool shfs_export_say_unarchived(struct shfs_workflow *wf)
+{
+	_cleanup_buf_ struct shfs_buf copied = { 0 }, lost = { 0 };
+	size_t n_copied = 0, n_lost = 0;
+
+	for (size_t i = 0; i < wf->n_steps; i++) {
+		const struct shfs_workflow_file *source = wf->steps[i]->source;
+
+		if (!source || shfs_export_is_archived(source))
+			continue;
+		add_some_name(source->lies_at ? &copied : &lost, &source->version);
+		n_copied += source->lies_at != NULL;
+		n_lost += !source->lies_at;
+	}
+	if (n_copied == 1)
+		shfs_warn("%s is not archived: it is copied from where it lies, if it is "
+		          "still the same",
+		          copied.data ?: "");
+	else if (n_copied)
+		shfs_warn("%zu sources, as %s, are not archived: they are copied from "
+		          "where "
+		          "they lie, if they are still the same",
+		          n_copied, copied.data ?: "");
+	if (n_lost == 1)
+		shfs_warn("%s is not archived, and is not there any more: this is not "
+		          "complete",
+		          lost.data ?: "");
+	else if (n_lost)
+		shfs_warn("%zu sources, as %s, are not archived, and are not there any "
+		          "more: this is not complete",
+		          n_lost, lost.data ?: "");
+	return n_lost;
+}

@@ -137,14 +137,19 @@ void shfs_export_quote(struct shfs_buf *out, const char *word)
 	shfs_quote_shell(out, word, strlen(word));
 }
 
+const char *shfs_export_place(const struct shfs_workflow_file *source)
+{
+	return source->lies_at ?: source->version.path;
+}
+
 static void add_copy(struct shfs_buf *out, const struct shfs_workflow_file *source)
 {
 	shfs_buf_str(out, "test \"$(stat -c '%s %.9Y' -- ");
-	shfs_export_quote(out, source->version.path);
+	shfs_export_quote(out, shfs_export_place(source));
 	shfs_buf_printf(out, ")\" = '%llu ", (unsigned long long)source->version.size);
 	shfs_export_seconds(out, source->version.mtime_ns);
 	shfs_buf_str(out, "' && cp -p -- ");
-	shfs_export_quote(out, source->version.path);
+	shfs_export_quote(out, shfs_export_place(source));
 	shfs_buf_char(out, ' ');
 	shfs_export_quote(out, source->name);
 }
@@ -171,20 +176,35 @@ void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step)
 	} else {
 		add_shell_command(out, step);
 	}
+	if (step->late) {
+		shfs_buf_str(out, " && touch -- ");
+		shfs_export_quote(out, step->source->name);
+	}
+}
+
+static bool add_names_of_command(struct shfs_buf *out, const char *command,
+                                 const struct shfs_names *names)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < names->n; i++) {
+		if (!*names->list[i])
+			continue;
+		shfs_buf_str(out, any ? " " : command);
+		shfs_export_quote(out, names->list[i]);
+		any = true;
+	}
+	return any;
 }
 
 bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step)
 {
-	bool any = false;
+	return add_names_of_command(out, "mkdir -p -- ", &step->dirs);
+}
 
-	for (size_t i = 0; i < step->dirs.n; i++) {
-		if (!*step->dirs.list[i])
-			continue;
-		shfs_buf_str(out, any ? " " : "mkdir -p -- ");
-		shfs_export_quote(out, step->dirs.list[i]);
-		any = true;
-	}
-	return any;
+bool shfs_export_gone(struct shfs_buf *out, const struct shfs_step *step)
+{
+	return add_names_of_command(out, "rm -f -- ", &step->gone);
 }
 
 void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
@@ -228,27 +248,4 @@ const char *shfs_export_first_output(const struct shfs_step *step)
 		if (step->outputs.list[i]->needed)
 			return step->outputs.list[i]->name;
 	return NULL;
-}
-
-static int refuse_rivals(struct shfs_workflow *wf, const struct shfs_workflow_file *file,
-                         const char *program)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, file->name, strlen(file->name));
-	shfs_buf_str(&shown, " has several contents, of ");
-	shfs_step_show(&shown, wf, file->step);
-	shfs_buf_str(&shown, " and of ");
-	shfs_step_show(&shown, wf, file->rival);
-	shfs_error("%s: %s knows files only by their names", shown.data ?: "", program);
-	shfs_hint("shfs export sh can express it");
-	return SHFS_EXIT_REFUSED;
-}
-
-int shfs_export_check_contents(struct shfs_workflow *wf, const char *program)
-{
-	for (size_t i = 0; i < wf->files.n; i++)
-		if (wf->files.list[i]->needed && wf->files.list[i]->rival)
-			return refuse_rivals(wf, wf->files.list[i], program);
-	return 0;
 }

@@ -12,6 +12,7 @@
 
 struct shfs_export {
 	struct shfs_workflow *wf;
+	bool by_order;     /* it could know files by their names, but not these */
 	const char *store; /* its path */
 	struct shfs_buf out;
 	FILE *file;                 /* where parts are written to */
@@ -30,7 +31,11 @@ struct shfs_export_format {
 	 * refused, so nothing is written before the text is complete. */
 	bool runs;
 	bool directory; /* the output is a directory, which the writer makes */
-	bool by_name;   /* each path has one content: see shfs_workflow_new */
+	bool in_place;  /* all steps run in one directory: shfs_workflow_follow */
+	/* It knows files by their names, if it can: if these say the order of the steps
+	 * (shfs_workflow_new), and this says that it has words for them. NULL: it never
+	 * does. */
+	bool (*by_name)(const struct shfs_workflow *wf);
 	int (*write)(struct shfs_export *x);
 };
 
@@ -56,6 +61,8 @@ void shfs_export_list(struct shfs_buf *out, const char *lead,
                       const struct shfs_files *files);
 /* Is its content in the store? */
 bool shfs_export_is_archived(const struct shfs_workflow_file *file);
+/* Where its bytes are, if it is not archived; where they were, if nowhere. */
+const char *shfs_export_place(const struct shfs_workflow_file *source);
 /* Adds the word, quoted for a shell. */
 void shfs_export_quote(struct shfs_buf *out, const char *word);
 /* Adds FILE@N with its absolute path, quoted for a shell. */
@@ -64,13 +71,16 @@ void shfs_export_spec(struct shfs_buf *out, const struct shfs_version *version);
 void shfs_export_seconds(struct shfs_buf *out, int64_t ns);
 /* Adds "mkdir -p -- a b"; false: no directory is to be made. */
 bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step);
+/* Adds "rm -f -- a b"; false: nothing is to be removed. */
+bool shfs_export_gone(struct shfs_buf *out, const struct shfs_step *step);
 /* Adds one line for bash that does the step in the directory of the run. It fails if the
  * command does not end as it did, and ends when everything that it began has ended. */
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
 /* Warns of each command that may not do elsewhere what it did: 1; 0: there is none. */
 _must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
-/* SHFS_EXIT_REFUSED after a message if a path has several contents. */
-int shfs_export_check_contents(struct shfs_workflow *wf, const char *program);
+/* Warns once of the sources that are not archived. Returns whether some of them are lost.
+ */
+bool shfs_export_say_unarchived(struct shfs_workflow *wf);
 /* Adds a member for programs that read only UTF-8: the text, or its escaped form. */
 void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
                       size_t len);

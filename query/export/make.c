@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Makefile for GNU make 4.3: one rule for each step, with all its results in one
- * grouped target. make knows a file only by its name, so each path can have only one
- * content, and some names cannot be written.
+ * A Makefile for GNU make 4.3: one rule for each step. Its targets are all of its
+ * results, in one grouped target, where make can know each file by its name; else a file
+ * .shfs/STEP, and the steps come in their order.
  */
 #include "query/export/export.h"
 
 #include "common/quote.h"
 
 #include <string.h>
-
-static int refuse_name(const char *name)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, name, strlen(name));
-	shfs_error("%s: a Makefile cannot hold this name", shown.data ?: "");
-	return SHFS_EXIT_REFUSED;
-}
 
 /* Can make express this name, also next to others? */
 static bool can_write(const char *name)
@@ -33,10 +24,19 @@ static bool can_write(const char *name)
 	       strcmp(name, ".all") != 0;
 }
 
-static int add_make_name(struct shfs_buf *out, const char *name, bool is_target)
+static bool can_write_names(const struct shfs_workflow *wf)
 {
-	if (!can_write(name))
-		return refuse_name(name);
+	for (size_t i = 0; i < wf->files.n; i++) {
+		const struct shfs_workflow_file *file = wf->files.list[i];
+
+		if (file->needed && (file->removed_by || !can_write(file->name)))
+			return false;
+	}
+	return true;
+}
+
+static void add_make_name(struct shfs_buf *out, const char *name, bool is_target)
+{
 	shfs_buf_char(out, ' ');
 	for (const char *p = name; *p; p++) {
 		if (*p == '=')
@@ -48,7 +48,6 @@ static int add_make_name(struct shfs_buf *out, const char *name, bool is_target)
 		else
 			shfs_buf_char(out, *p);
 	}
-	return 0;
 }
 
 /* Adds a line of a recipe. */
@@ -62,85 +61,71 @@ static void add_recipe(struct shfs_buf *out, const struct shfs_buf *line)
 	out->failed |= line->failed;
 }
 
-static int refuse_removed(struct shfs_workflow *wf, const struct shfs_workflow_file *file)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, file->name, strlen(file->name));
-	shfs_buf_str(&shown, " is used by others than ");
-	shfs_step_show(&shown, wf, file->removed_by);
-	shfs_error("%s, which removes it: make cannot order these steps",
-	           shown.data ?: "");
-	shfs_hint("shfs export sh can express it");
-	return SHFS_EXIT_REFUSED;
-}
-
-static int check_inputs(struct shfs_workflow *wf, const struct shfs_step *step)
-{
-	for (size_t i = 0; i < step->inputs.n; i++) {
-		const struct shfs_workflow_file *file = step->inputs.list[i];
-
-		if (file->removed_by && file->removed_by != step)
-			return refuse_removed(wf, file);
-	}
-	return 0;
-}
-
-static int add_rule_targets(struct shfs_buf *out, const struct shfs_step *step)
+static void add_rule_targets(struct shfs_buf *out, const struct shfs_step *step)
 {
 	size_t n = 0, begin = out->len;
-	int r = 0;
 
-	for (size_t i = 0; i < step->outputs.n && !r; i++)
+	for (size_t i = 0; i < step->outputs.n; i++)
 		if (step->outputs.list[i]->needed) {
-			r = add_make_name(out, step->outputs.list[i]->name, true);
+			add_make_name(out, step->outputs.list[i]->name, true);
 			n++;
 		}
-	if (!r && !out->failed) /* without the space before the first name */
+	if (!out->failed) /* without the space before the first name */
 		memmove(out->data + begin, out->data + begin + 1, out->len - begin);
-	out->len -= !r && !out->failed;
+	out->len -= !out->failed;
 	shfs_buf_str(out, n > 1 ? " &:" : ":");
-	return r;
 }
 
-static int add_rule(struct shfs_buf *out, const struct shfs_step *step)
+static void add_rule(struct shfs_buf *out, const struct shfs_step *step)
 {
-	int r = add_rule_targets(out, step);
-
-	for (size_t i = 0; i < step->inputs.n && !r; i++)
-		r = add_make_name(out, step->inputs.list[i]->name, false);
-	if (step->n_after && !r)
+	add_rule_targets(out, step);
+	for (size_t i = 0; i < step->inputs.n; i++)
+		add_make_name(out, step->inputs.list[i]->name, false);
+	if (step->n_after)
 		shfs_buf_str(out, " |");
-	for (size_t i = 0; i < step->n_after && !r; i++)
-		r = add_make_name(out, shfs_export_first_output(step->after[i]), false);
+	for (size_t i = 0; i < step->n_after; i++)
+		add_make_name(out, shfs_export_first_output(step->after[i]), false);
 	shfs_buf_char(out, '\n');
-	return r;
 }
 
-static int add_make_rule(struct shfs_export *x, const struct shfs_step *step)
+static void add_ordered_rule(struct shfs_buf *out, const struct shfs_step *step)
+{
+	shfs_buf_printf(out, ".shfs/%zu:", step->id);
+	for (size_t i = 0; i < step->n_before; i++)
+		shfs_buf_printf(out, " .shfs/%zu", step->before[i]->id);
+	shfs_buf_char(out, '\n');
+}
+
+static void add_make_rule(struct shfs_export *x, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf line = { 0 };
-	int r;
+	struct shfs_buf *out = &x->out;
 
-	shfs_buf_str(&x->out, "\n# ");
+	shfs_buf_str(out, "\n# ");
 	if (step->source)
-		shfs_export_left_by(&x->out, step->source);
+		shfs_export_left_by(out, step->source);
 	else
-		shfs_buf_printf(&x->out, "%s", step->entry->command.id);
-	shfs_buf_str(&x->out, ".\n"); /* the full stop: a name may end in a backslash */
-	r = add_rule(&x->out, step);
+		shfs_buf_printf(out, "%s", step->entry->command.id);
+	shfs_buf_str(out, ".\n"); /* the full stop: a name may end in a backslash */
+	if (x->by_order)
+		add_ordered_rule(out, step);
+	else
+		add_rule(out, step);
 	if (shfs_export_dirs(&line, step))
-		add_recipe(&x->out, &line);
+		add_recipe(out, &line);
+	line.len = 0;
+	if (shfs_export_gone(&line, step))
+		add_recipe(out, &line);
 	line.len = 0;
 	shfs_export_step(&line, step);
-	add_recipe(&x->out, &line);
-	return r;
+	add_recipe(out, &line);
+	if (x->by_order)
+		shfs_buf_str(out, "\t@mkdir -p .shfs; sleep 0.01; touch $@\n");
 }
 
-static int add_makefile_head(struct shfs_export *x)
+static void add_makefile_head(struct shfs_export *x)
 {
 	struct shfs_buf *out = &x->out;
-	int r = 0;
 
 	shfs_buf_str(out, "# Made by shfs " SHFS_VERSION
 	                  ", for GNU make 4.3: make -f FILE, in "
@@ -148,48 +133,32 @@ static int add_makefile_head(struct shfs_export *x)
 	                  "SHELL := /bin/bash\n"
 	                  "equals := =\n"
 	                  "export SHFS_STORE ?=");
-	r = add_make_name(out, x->store, false);
+	add_make_name(out, x->store, false);
 	shfs_buf_str(out, "\n.DELETE_ON_ERROR:\n.PHONY: .all\n.DEFAULT_GOAL := .all\n\n"
 	                  ".all:");
-	for (size_t i = 0; i < x->wf->targets.n && !r; i++)
-		r = add_make_name(out, x->wf->targets.list[i]->name, false);
+	for (size_t i = 0; i < x->wf->n_steps && x->by_order; i++)
+		shfs_buf_printf(out, " .shfs/%zu", i);
+	for (size_t i = 0; i < x->wf->targets.n && !x->by_order; i++)
+		add_make_name(out, x->wf->targets.list[i]->name, false);
 	shfs_buf_char(out, '\n');
-	return r;
-}
-
-/* Adds rules for files that a step removes: they may be missing. */
-static int add_removed(struct shfs_export *x)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < x->wf->files.n && !r; i++) {
-		const struct shfs_workflow_file *file = x->wf->files.list[i];
-
-		if (!file->needed || !file->removed_by)
-			continue;
-		shfs_buf_str(&x->out, "\n.SECONDARY:");
-		r = add_make_name(&x->out, file->name, false);
-		shfs_buf_char(&x->out, '\n');
-	}
-	return r;
 }
 
 static int write_make(struct shfs_export *x)
 {
-	int r = shfs_export_check_contents(x->wf, "make");
-
-	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
-		r = check_inputs(x->wf, x->wf->steps[i]);
-	if (!r)
-		r = add_makefile_head(x);
-	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
-		r = add_make_rule(x, x->wf->steps[i]);
-	return r ? r : add_removed(x);
+	if (!can_write(x->store)) {
+		shfs_error("a Makefile cannot hold the name of the store, %s", x->store);
+		return SHFS_EXIT_REFUSED;
+	}
+	add_makefile_head(x);
+	for (size_t i = 0; i < x->wf->n_steps; i++)
+		add_make_rule(x, x->wf->steps[i]);
+	return 0;
 }
 
 const struct shfs_export_format shfs_export_make = {
 	.name = "make",
 	.runs = true,
-	.by_name = true,
+	.in_place = true,
+	.by_name = can_write_names,
 	.write = write_make,
 };

@@ -17,7 +17,9 @@ static const char head[] =
 	"\texit 1\n"
 	"}\n"
 	"\n"
-	"take() # FILE@N NAME: from the store of shfs\n"
+	"take() # FILE@N NAME [late]: from the store of shfs; late: it is newer than "
+	"what is "
+	"there\n"
 	"{\n"
 	"\trm -f -- \"$top/$2\"\n"
 	"\tshfs restore --to \"$top/$2\" -- \"$1\" >/dev/null || die \"cannot have $1\"\n"
@@ -28,6 +30,7 @@ static const char head[] =
 	"\tlocal status=0 text\n"
 	"\n"
 	"\ttext=$(cat)\n"
+	"\tsleep 0.01 # what comes is newer than what is there\n"
 	"\tcd -- \"$top/$3\"\n"
 	"\t# and all that it leaves in the background\n"
 	"\tcase $2 in\n"
@@ -88,9 +91,9 @@ static void add_script_head(struct shfs_export *x)
 	shfs_buf_str(&x->out, begin);
 }
 
-static void add_script_source(struct shfs_export *x,
-                              const struct shfs_workflow_file *source)
+static void add_script_source(struct shfs_export *x, const struct shfs_step *step)
 {
+	const struct shfs_workflow_file *source = step->source;
 	const struct shfs_version *v = &source->version;
 	_cleanup_buf_ struct shfs_buf note = { 0 };
 
@@ -104,11 +107,15 @@ static void add_script_source(struct shfs_export *x,
 		shfs_export_quote(&x->out, source->name);
 	} else {
 		shfs_buf_str(&x->out, "copy ");
-		shfs_export_quote(&x->out, v->path);
+		shfs_export_quote(&x->out, shfs_export_place(source));
 		shfs_buf_char(&x->out, ' ');
 		shfs_export_quote(&x->out, source->name);
 		shfs_buf_printf(&x->out, " %llu ", (unsigned long long)v->size);
 		shfs_export_seconds(&x->out, v->mtime_ns);
+	}
+	if (step->late) { /* newer than what is there, for make and the like */
+		shfs_buf_str(&x->out, "\ntouch -- ");
+		shfs_export_quote(&x->out, source->name);
 	}
 	shfs_buf_char(&x->out, '\n');
 }
@@ -150,28 +157,6 @@ static void add_text(struct shfs_buf *out, const struct shfs_command_row *comman
 	shfs_buf_char(out, '\n');
 }
 
-static bool is_input(const struct shfs_step *step, const struct shfs_workflow_file *file)
-{
-	for (size_t i = 0; i < step->inputs.n; i++)
-		if (step->inputs.list[i]->version.file_id == file->version.file_id)
-			return true;
-	return false;
-}
-
-/* Removes files that existed before, and were gone when the command wrote them anew. */
-static void add_removals(struct shfs_buf *out, const struct shfs_step *step)
-{
-	for (size_t i = 0; i < step->outputs.n; i++) {
-		const struct shfs_workflow_file *file = step->outputs.list[i];
-
-		if (!file->rival || is_input(step, file))
-			continue;
-		shfs_buf_str(out, "rm -f -- ");
-		shfs_export_quote(out, file->name);
-		shfs_buf_char(out, '\n');
-	}
-}
-
 static void add_script_command(struct shfs_export *x, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
@@ -188,7 +173,8 @@ static void add_script_command(struct shfs_export *x, const struct shfs_step *st
 	shfs_buf_char(out, '\n');
 	if (shfs_export_dirs(out, step))
 		shfs_buf_char(out, '\n');
-	add_removals(out, step);
+	if (shfs_export_gone(out, step))
+		shfs_buf_char(out, '\n');
 	if (command->has_status)
 		shfs_buf_printf(out, "run %lld %s ", (long long)command->status,
 		                step->shell);
@@ -212,7 +198,7 @@ static int write_sh(struct shfs_export *x)
 			if (!sources)
 				shfs_buf_str(&x->out, "\n# what no command made that can "
 				                      "be run again\n");
-			add_script_source(x, step->source);
+			add_script_source(x, step);
 		}
 		sources = step->source;
 	}
@@ -228,5 +214,6 @@ static int write_sh(struct shfs_export *x)
 const struct shfs_export_format shfs_export_sh = {
 	.name = "sh",
 	.runs = true,
+	.in_place = true,
 	.write = write_sh,
 };

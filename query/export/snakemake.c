@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A Snakefile: one rule for each step. Like make, Snakemake knows a file only by its
- * name; it makes the directories of results itself, and wants all results to stay.
+ * name; it makes the directories of results itself, and wants all results to stay. Where
+ * that will not do, the steps come in their order, each with .shfs/STEP for its result.
  */
 #include "query/export/export.h"
 
 #include "common/quote.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* Adds a Python string with doubled braces: Snakemake takes single ones for wildcards. */
@@ -24,44 +24,32 @@ static void add_snakemake_string(struct shfs_buf *out, const char *text)
 	out->failed |= json.failed;
 }
 
-static int refuse_snakemake_name(const char *name, const char *why)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, name, strlen(name));
-	shfs_error("%s: %s", shown.data ?: "", why);
-	return SHFS_EXIT_REFUSED;
-}
-
-/* Adds a name that needs no escapes, and about which Snakemake does not complain. */
-static int add_snakemake_name(struct shfs_buf *out, const char *name)
+/* Can a Snakefile hold the name without escapes, and without a complaint of Snakemake? */
+static bool can_write(const char *name)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	size_t len = strlen(name);
 
 	shfs_quote_display(&shown, name, len);
-	if (shown.failed)
-		return -ENOMEM;
-	if (strcmp(shown.data, name) != 0 || *name == ' ' || name[len - 1] == ' ' ||
-	    strpbrk(name, "\\{}"))
-		return refuse_snakemake_name(name, "a Snakefile cannot hold this name");
+	return len && shown.data && !strcmp(shown.data, name) && *name != ' ' &&
+	       name[len - 1] != ' ' && !strpbrk(name, "\\{}");
+}
+
+static void add_snakemake_name(struct shfs_buf *out, const char *name)
+{
 	shfs_buf_str(out, "        ");
 	add_snakemake_string(out, name);
 	shfs_buf_str(out, ",\n");
-	return 0;
 }
 
-static int add_rule_inputs(struct shfs_buf *out, const struct shfs_step *step)
+static void add_rule_inputs(struct shfs_buf *out, const struct shfs_step *step)
 {
-	int r = 0;
-
 	if (step->inputs.n || step->n_after)
 		shfs_buf_str(out, "    input:\n");
-	for (size_t i = 0; i < step->inputs.n && !r; i++)
-		r = add_snakemake_name(out, step->inputs.list[i]->name);
-	for (size_t i = 0; i < step->n_after && !r; i++)
-		r = add_snakemake_name(out, shfs_export_first_output(step->after[i]));
-	return r;
+	for (size_t i = 0; i < step->inputs.n; i++)
+		add_snakemake_name(out, step->inputs.list[i]->name);
+	for (size_t i = 0; i < step->n_after; i++)
+		add_snakemake_name(out, shfs_export_first_output(step->after[i]));
 }
 
 /* Does the directory of the name exist before the step, or does Snakemake make it? */
@@ -77,42 +65,50 @@ static bool has_dir(const struct shfs_step *step, const char *name)
 	return false;
 }
 
-static int add_outputs(struct shfs_buf *out, const struct shfs_step *step)
+static bool can_write_names(const struct shfs_workflow *wf)
 {
-	int r = 0;
+	for (size_t i = 0; i < wf->files.n; i++) {
+		const struct shfs_workflow_file *file = wf->files.list[i];
 
-	shfs_buf_str(out, "    output:\n");
-	for (size_t i = 0; i < step->outputs.n && !r; i++) {
-		const struct shfs_workflow_file *file = step->outputs.list[i];
-
-		if (!file->needed)
-			continue;
-		if (file->removed_by)
-			r = refuse_snakemake_name(
-				file->name, "a later command removes it, and Snakemake "
-					    "wants results to stay");
-		else if (!has_dir(step, file->name))
-			r = refuse_snakemake_name(file->name,
-			                          "its command makes the directory, and "
-			                          "Snakemake does that before");
-		else
-			r = add_snakemake_name(out, file->name);
+		if (file->needed && (file->removed_by || !can_write(file->name) ||
+		                     !has_dir(file->step, file->name)))
+			return false;
 	}
-	return r;
+	return true;
 }
 
-static int add_snakemake_rule(struct shfs_buf *out, const struct shfs_step *step)
+static void add_outputs(struct shfs_buf *out, const struct shfs_step *step)
+{
+	shfs_buf_str(out, "    output:\n");
+	for (size_t i = 0; i < step->outputs.n; i++)
+		if (step->outputs.list[i]->needed)
+			add_snakemake_name(out, step->outputs.list[i]->name);
+}
+
+static void add_order(struct shfs_buf *out, const struct shfs_step *step)
+{
+	if (step->n_before)
+		shfs_buf_str(out, "    input:\n");
+	for (size_t i = 0; i < step->n_before; i++)
+		shfs_buf_printf(out, "        \".shfs/%zu\",\n", step->before[i]->id);
+	shfs_buf_printf(out, "    output:\n        touch(\".shfs/%zu\"),\n", step->id);
+}
+
+static void add_snakemake_rule(struct shfs_export *x, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf line = { 0 };
-	int r;
+	struct shfs_buf *out = &x->out;
 
 	if (step->source)
 		shfs_buf_printf(out, "\n\nrule source_%zu:\n", step->id);
 	else
 		shfs_buf_printf(out, "\n\nrule command_%s:\n", step->entry->command.id);
-	r = add_rule_inputs(out, step);
-	if (!r)
-		r = add_outputs(out, step);
+	if (x->by_order) {
+		add_order(out, step);
+	} else {
+		add_rule_inputs(out, step);
+		add_outputs(out, step);
+	}
 	shfs_buf_printf(out,
 	                "    log:\n        \".shfs/%zu.log\",\n"
 	                "    conda:\n        environment\n"
@@ -121,12 +117,13 @@ static int add_snakemake_rule(struct shfs_buf *out, const struct shfs_step *step
 	shfs_buf_str(&line, "( ");
 	if (shfs_export_dirs(&line, step))
 		shfs_buf_str(&line, " && ");
+	if (shfs_export_gone(&line, step))
+		shfs_buf_str(&line, " && ");
 	shfs_export_step(&line, step);
 	shfs_buf_str(&line, " )");
 	add_snakemake_string(out, line.data ?: "");
 	shfs_buf_str(out, "\n        \" 2> {log}\"\n");
 	out->failed |= line.failed;
-	return r;
 }
 
 static void add_snakefile_head(struct shfs_export *x)
@@ -151,19 +148,21 @@ static void add_snakefile_head(struct shfs_export *x)
 static int write_snakemake(struct shfs_export *x)
 {
 	struct shfs_buf *out = &x->out;
-	int r = shfs_export_check_contents(x->wf, "Snakemake");
 
 	add_snakefile_head(x);
-	for (size_t i = 0; i < x->wf->targets.n && !r; i++)
-		r = add_snakemake_name(out, x->wf->targets.list[i]->name);
-	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
-		r = add_snakemake_rule(out, x->wf->steps[i]);
-	return r;
+	for (size_t i = 0; i < x->wf->n_steps && x->by_order; i++)
+		shfs_buf_printf(out, "        \".shfs/%zu\",\n", i);
+	for (size_t i = 0; i < x->wf->targets.n && !x->by_order; i++)
+		add_snakemake_name(out, x->wf->targets.list[i]->name);
+	for (size_t i = 0; i < x->wf->n_steps; i++)
+		add_snakemake_rule(x, x->wf->steps[i]);
+	return 0;
 }
 
 const struct shfs_export_format shfs_export_snakemake = {
 	.name = "snakemake",
 	.runs = true,
-	.by_name = true,
+	.in_place = true,
+	.by_name = can_write_names,
 	.write = write_snakemake,
 };

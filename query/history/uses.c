@@ -137,6 +137,7 @@ static void note_name_read(struct name *f, const struct event *e)
 	f->use.read_id = e->seen_id;
 	f->use.read_n = e->seen_n;
 	f->use.read_flags = e->seen_flags;
+	f->use.read_ns = e->begin_us * 1000;
 }
 
 /* With several writers, the last to open need not be the last to close. */
@@ -165,12 +166,14 @@ static void on_open(struct name *f, const struct event *e)
 		f->read = true;
 		f->use.read_id = e->past_id;
 		f->use.read_n = e->made_n - 1;
+		f->use.read_ns = e->begin_us * 1000;
 	}
 	if (e->written || e->created) {
 		f->written = true;
 		f->gone = false;
 		/* a content that came by a rename is replaced */
 		f->renamed &= e->made_n <= f->use.made_n;
+		f->use.left_ns = e->begin_us * 1000;
 		leave_version(f, e);
 	}
 }
@@ -182,6 +185,7 @@ static void come(struct name *f, struct name *from, const struct event *e, bool 
 	f->gone = false;
 	f->from = from;
 	f->use.directory = e->directory;
+	f->use.left_ns = e->begin_us * 1000;
 	leave_version(f, e);
 }
 
@@ -210,6 +214,7 @@ static void apply_rename(struct name *src, struct name *dst, const struct event 
 	src->went_id = e->made_id;
 	src->went_n = e->made_n;
 	src->went_flags = e->made_flags;
+	src->use.left_ns = e->begin_us * 1000;
 	if (!src->use.read_id) {
 		src->use.read_id = e->seen_id;
 		src->use.read_n = e->seen_n;
@@ -240,14 +245,15 @@ static int load_carried(struct names *all, const struct name *f, struct event *e
 }
 
 /* Moves what the command made in a renamed directory. */
-static int move_contents(struct names *all, const char *from, const char *to)
+static int move_contents(struct names *all, const char *from, const char *to,
+                         int64_t begin_us)
 {
 	int r = 0;
 
 	for (struct name *f = all->first; f && !r; f = f->next) {
 		const char *rest = shfs_path_relative(f->path, from);
 		_cleanup_free_ char *path = NULL;
-		struct event e = { .directory = f->use.directory };
+		struct event e = { .directory = f->use.directory, .begin_us = begin_us };
 		struct name *g;
 		bool fresh;
 
@@ -271,6 +277,7 @@ static void apply_remove(struct name *f, const struct event *e)
 	f->gone = true;
 	f->to = NULL;
 	f->use.directory = e->directory;
+	f->use.left_ns = e->begin_us * 1000;
 	if (e->seen_id) {
 		f->use.read_id = e->seen_id;
 		f->use.read_n = e->seen_n;
@@ -360,7 +367,8 @@ static int apply_two_names(struct names *all, const struct event *e, struct name
 		return 0;
 	if (e->op == SHFS_OP_RENAME) {
 		apply_rename(f, g, e, fresh);
-		return e->directory ? move_contents(all, f->path, g->path) : 0;
+		return e->directory ? move_contents(all, f->path, g->path, e->begin_us)
+		                    : 0;
 	}
 	if (e->op == SHFS_OP_LINK) {
 		come(g, f, e, fresh);

@@ -28,9 +28,10 @@ struct shfs_use {
 	bool directory;
 	bool born;  /* did not exist before */
 	bool again; /* it wrote the same content again: made_n is no version of its own */
-	size_t bookkeeping;              /* shfs_path_bookkeeping of path */
-	int64_t read_n, made_n;          /* numbers of versions; 0: unknown */
-	int64_t read_id, made_id;        /* their version_id */
+	size_t bookkeeping;       /* shfs_path_bookkeeping of path */
+	int64_t read_n, made_n;   /* numbers of versions; 0: unknown */
+	int64_t read_id, made_id; /* their version_id */
+	int64_t read_ns, left_ns; /* when it first read it; last wrote or removed it */
 	uint32_t read_flags, made_flags; /* enum shfs_content_flags */
 };
 

@@ -34,6 +34,8 @@ static int compare_touches(const void *a, const void *b)
 		r = (number_of_touch(s) > number_of_touch(t)) -
 		    (number_of_touch(s) < number_of_touch(t));
 	if (!r)
+		r = (s->at_ns > t->at_ns) - (s->at_ns < t->at_ns);
+	if (!r)
 		r = (s->kind > t->kind) - (s->kind < t->kind);
 	return r ? r : (s->step->id > t->step->id) - (s->step->id < t->step->id);
 }
@@ -50,18 +52,18 @@ static int add_edge(const struct shfs_touch *from, const struct shfs_touch *to)
 		return -ENOMEM;
 	*edge = (struct shfs_step_edge){ to->step, to->path, from->step->edges };
 	from->step->edges = edge;
-	to->step->n_before++;
+	to->step->n_waits++;
 	return 0;
 }
 
-/* The end of a group: touches that may come in any order, as they read or make one
- * version. */
+/* The end of a group: touches that may come in any order, as they read one version. */
 static size_t end_of_group(const struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	const struct shfs_touch *first = &wf->touches[begin];
 	size_t i = begin + 1;
 
-	while (i < end && number_of_touch(&wf->touches[i]) == number_of_touch(first) &&
+	while (i < end && first->kind == SHFS_TOUCH_READ &&
+	       number_of_touch(&wf->touches[i]) == number_of_touch(first) &&
 	       wf->touches[i].kind == first->kind)
 		i++;
 	return i;
@@ -70,8 +72,12 @@ static size_t end_of_group(const struct shfs_workflow *wf, size_t begin, size_t 
 /* Puts each group after the one before it. */
 static int order_path(struct shfs_workflow *wf, size_t begin, size_t end)
 {
-	size_t old = begin, next;
+	size_t old, next;
 	int r = 0;
+
+	while (begin < end && wf->touches[begin].kind == SHFS_TOUCH_TEMPORARY)
+		begin++;
+	old = begin;
 
 	for (size_t now = begin; now < end; old = now, now = next) {
 		next = end_of_group(wf, now, end);
@@ -84,20 +90,15 @@ static int order_path(struct shfs_workflow *wf, size_t begin, size_t end)
 
 static int64_t time_of_step(const struct shfs_step *step)
 {
-	return step->entry ? step->entry->command.begin_ns : INT64_MIN;
+	const struct shfs_version *v = step->source ? &step->source->version : NULL;
+
+	return v ? MIN(v->mtime_ns, v->time_ns) : step->entry->command.begin_ns;
 }
 
 static bool is_step_before(const struct shfs_step *a, const struct shfs_step *b)
 {
-	if (a->source && b->source)
-		return strcmp(a->source->name, b->source->name) < 0;
 	return time_of_step(a) != time_of_step(b) ? time_of_step(a) < time_of_step(b)
 	                                          : a->id < b->id;
-}
-
-static bool is_directory_touch(const struct shfs_touch *t)
-{
-	return t->path[strlen(t->path) - 1] == '/';
 }
 
 /* Puts the first maker of a directory before all users of it. */
@@ -141,7 +142,7 @@ static void note_touches_of_path(struct shfs_workflow *wf, size_t begin, size_t 
 
 		if (t->kind == SHFS_TOUCH_REMOVE && file)
 			file->removed_by = t->step;
-		if (!t->writes || t->kind == SHFS_TOUCH_REMOVE)
+		if (t->kind != SHFS_TOUCH_WRITE)
 			continue;
 		if (!first)
 			first = t->step;
@@ -203,7 +204,7 @@ static int say_circle(struct shfs_workflow *wf)
 	if (!before)
 		return -ENOMEM;
 	for (size_t i = 0; i < wf->n_steps; i++) {
-		if (!wf->steps[i]->n_before)
+		if (!wf->steps[i]->n_waits)
 			continue;
 		step = wf->steps[i];
 		for (e = step->edges; e; e = e->next)
@@ -237,7 +238,7 @@ static void append_rest(struct shfs_workflow *wf, struct shfs_step **order, size
 	size_t done = n;
 
 	for (size_t i = 0; i < wf->n_steps; i++)
-		if (wf->steps[i]->n_before)
+		if (wf->steps[i]->n_waits)
 			order[n++] = wf->steps[i];
 	qsort(order + done, n - done, sizeof(*order), compare_steps);
 }
@@ -252,18 +253,19 @@ static int sort_steps(struct shfs_workflow *wf, bool strict)
 	if (!order || !waiting)
 		return -ENOMEM;
 	for (size_t i = 0; i < wf->n_steps; i++)
-		if (!wf->steps[i]->n_before)
+		if (!wf->steps[i]->n_waits)
 			heap_push(&heap, wf->steps[i]);
 	while (heap.n) {
 		struct shfs_step *step = heap_pop(&heap);
 
 		order[n++] = step;
 		for (struct shfs_step_edge *e = step->edges; e; e = e->next)
-			if (!--e->to->n_before)
+			if (!--e->to->n_waits)
 				heap_push(&heap, e->to);
 	}
 	if (n < wf->n_steps && strict)
 		return say_circle(wf);
+	wf->by_order |= n < wf->n_steps;
 	append_rest(wf, order, n);
 	memcpy(wf->steps, order, wf->n_steps * sizeof(*order));
 	for (size_t i = 0; i < wf->n_steps; i++)
@@ -274,7 +276,7 @@ static int sort_steps(struct shfs_workflow *wf, bool strict)
 /* --- targets at the end --- */
 
 /* Checks that the last touch of a target's path makes or reads the target. */
-static int check_target(struct shfs_workflow *wf, size_t begin, size_t end)
+static int check_target(struct shfs_workflow *wf, size_t begin, size_t end, bool strict)
 {
 	struct shfs_touch *last = &wf->touches[end - 1];
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -287,6 +289,9 @@ static int check_target(struct shfs_workflow *wf, size_t begin, size_t end)
 		if (!file || !file->target ||
 		    (last->version_id == t->version_id &&
 		     last->kind != SHFS_TOUCH_REMOVE))
+			continue;
+		wf->by_order = true;
+		if (!strict)
 			continue;
 		shfs_show_version(&shown, file->version.path, file->version.n);
 		shfs_buf_printf(&shown, " does not exist at the end: it is %s by ",
@@ -308,14 +313,14 @@ int shfs_workflow_order(struct shfs_workflow *wf, bool strict)
 		for (end = i + 1; end < wf->n_touches &&
 		                  !strcmp(wf->touches[i].path, wf->touches[end].path);)
 			end++;
-		if (is_directory_touch(&wf->touches[i])) {
+		if (shfs_touch_is_directory(&wf->touches[i])) {
 			r = order_directory(wf, i, end);
 			continue;
 		}
 		note_touches_of_path(wf, i, end);
 		r = order_path(wf, i, end);
-		if (!r && strict)
-			r = check_target(wf, i, end);
+		if (!r)
+			r = check_target(wf, i, end, strict);
 	}
 	return r ? r : sort_steps(wf, strict);
 }

@@ -2,7 +2,6 @@
 #include "query/rerun/workflow.h"
 
 #include "common/path.h"
-#include "common/quote.h"
 #include "query/history/program.h"
 
 #include <errno.h>
@@ -36,6 +35,11 @@ static int names_add(struct shfs_names *names, char *name)
 	return 0;
 }
 
+int shfs_workflow_add_name(struct shfs_names *names, const char *name)
+{
+	return names_add(names, strdup(name));
+}
+
 static void names_clear(struct shfs_names *names)
 {
 	for (size_t i = 0; i < names->n; i++)
@@ -50,7 +54,9 @@ static void step_free(struct shfs_step *step)
 	free(step->after);
 	free(step->inputs.list);
 	free(step->outputs.list);
+	free(step->before);
 	names_clear(&step->dirs);
+	names_clear(&step->gone);
 	shfs_step_free_edges(step);
 	free(step);
 }
@@ -62,6 +68,7 @@ void shfs_workflow_free(struct shfs_workflow *wf)
 	HASH_CLEAR(hh, wf->table);
 	for (size_t i = 0; i < wf->files.n; i++) {
 		shfs_version_clear(&wf->files.list[i]->version);
+		free(wf->files.list[i]->lies_at);
 		free(wf->files.list[i]);
 	}
 	for (size_t i = 0; i < wf->n_steps; i++)
@@ -124,17 +131,30 @@ static int get_workflow_file(struct shfs_workflow *wf, int64_t version_id,
 	return r ? r : -ENOENT;
 }
 
-static int add_touch(struct shfs_workflow *wf, struct shfs_step *step, const char *path,
-                     int64_t version_id, enum shfs_touch_kind kind, bool writes)
+int shfs_workflow_touch(struct shfs_workflow *wf, const struct shfs_touch *touch)
 {
+	struct shfs_touch *t;
+
 	if (!MAKE_ROOM(wf->touches, wf->n_touches, wf->cap_touches))
 		return -ENOMEM;
-	wf->touches[wf->n_touches] =
-		(struct shfs_touch){ strdup(path), version_id, kind, writes, step };
-	return wf->touches[wf->n_touches++].path ? 0 : -ENOMEM;
+	t = &wf->touches[wf->n_touches];
+	*t = *touch;
+	t->path = strdup(touch->path);
+	wf->n_touches += t->path != NULL;
+	return t->path ? 0 : -ENOMEM;
 }
 
-static int add_workflow_step(struct shfs_workflow *wf, struct shfs_step **out)
+static int add_touch(struct shfs_workflow *wf, struct shfs_step *step,
+                     const struct shfs_version *version, enum shfs_touch_kind kind,
+                     int64_t at_ns)
+{
+	const struct shfs_touch touch = { version->path, version->version_id, at_ns, kind,
+		                          step };
+
+	return shfs_workflow_touch(wf, &touch);
+}
+
+int shfs_workflow_add_step(struct shfs_workflow *wf, struct shfs_step **out)
 {
 	struct shfs_step *step = NULL;
 
@@ -209,7 +229,10 @@ static int touch_dir(struct shfs_workflow *wf, struct shfs_step *step, const cha
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 
 	shfs_buf_printf(&path, "%s/", dir);
-	return path.failed ? -ENOMEM : add_touch(wf, step, path.data, 0, kind, false);
+	return path.failed
+	               ? -ENOMEM
+	               : shfs_workflow_touch(wf, &(struct shfs_touch){ path.data, 0, 0,
+	                                                               kind, step });
 }
 
 /* Puts the step after the maker of the directory, or of one above it. */
@@ -235,7 +258,66 @@ struct builder {
 	} * table, *todo;
 	struct maker_step **queue;
 	size_t n_queued, cap_queue;
+	/* what steps remove, move or link: it has to be there */
+	struct taken {
+		struct shfs_step *step;
+		int64_t version_id;
+		struct shfs_workflow_file *into; /* NULL: what it holds does not matter */
+		int64_t at_ns;
+	} * taken;
+	size_t n_taken, cap_taken;
+	struct times {
+		struct time_of_version {
+			int64_t version_id, at_ns;
+		} * list;
+		size_t n, cap;
+	} read, left; /* when the step that is being filled read and left versions */
 };
+
+/* --- when a step used a version --- */
+
+static int add_time(struct times *times, int64_t version_id, int64_t at_ns)
+{
+	if (!version_id || !at_ns)
+		return 0;
+	if (!MAKE_ROOM(times->list, times->n, times->cap))
+		return -ENOMEM;
+	times->list[times->n++] = (struct time_of_version){ version_id, at_ns };
+	return 0;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	return shfs_compare_int64(&((const struct time_of_version *)a)->version_id,
+	                          &((const struct time_of_version *)b)->version_id);
+}
+
+static int note_times(struct builder *b, const struct shfs_uses *uses)
+{
+	int r = 0;
+
+	b->read.n = b->left.n = 0;
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		const struct shfs_use *use = &uses->list[i];
+
+		r = add_time(&b->read, use->read_id, use->read_ns)
+		            ?: add_time(&b->left, use->made_id, use->left_ns);
+	}
+	if (b->read.n)
+		qsort(b->read.list, b->read.n, sizeof(*b->read.list), compare_times);
+	if (b->left.n)
+		qsort(b->left.list, b->left.n, sizeof(*b->left.list), compare_times);
+	return r;
+}
+
+static int64_t time_of(const struct times *times, int64_t version_id, int64_t unknown)
+{
+	const struct time_of_version key = { version_id, 0 }, *found = NULL;
+
+	if (times->n)
+		found = bsearch(&key, times->list, times->n, sizeof(key), compare_times);
+	return found ? found->at_ns : unknown;
+}
 
 /* Adds the path of a directory, or of the directory of path. */
 static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
@@ -260,7 +342,7 @@ static int need(struct builder *b, struct shfs_graph_version *v,
 static int add_source_step(struct builder *b, struct shfs_workflow_file *file,
                            struct shfs_graph_maker *left_by)
 {
-	int r = add_workflow_step(b->wf, &file->step);
+	int r = shfs_workflow_add_step(b->wf, &file->step);
 
 	if (r)
 		return r;
@@ -270,8 +352,8 @@ static int add_source_step(struct builder *b, struct shfs_workflow_file *file,
 	if (!r)
 		r = files_add(&file->step->outputs, file);
 	return r ? r
-	         : add_touch(b->wf, file->step, file->version.path,
-	                     file->version.version_id, SHFS_TOUCH_WRITE, true);
+	         : add_touch(b->wf, file->step, &file->version, SHFS_TOUCH_WRITE,
+	                     INT64_MIN);
 }
 
 static int get_step(struct builder *b, struct shfs_graph_maker *maker,
@@ -291,7 +373,7 @@ static int get_step(struct builder *b, struct shfs_graph_maker *maker,
 			free(m);
 			return -ENOMEM;
 		}
-		r = add_workflow_step(b->wf, &m->step);
+		r = shfs_workflow_add_step(b->wf, &m->step);
 		if (r)
 			return r;
 		if (!MAKE_ROOM(b->queue, b->n_queued, b->cap_queue))
@@ -342,8 +424,9 @@ static int add_step_input(struct builder *b, struct shfs_step *step,
 	if (!r)
 		r = files_add(&step->inputs, file);
 	return r ? r
-	         : add_touch(b->wf, step, file->version.path, file->version.version_id,
-	                     SHFS_TOUCH_READ, false);
+	         : add_touch(b->wf, step, &file->version, SHFS_TOUCH_READ,
+	                     time_of(&b->read, file->version.version_id,
+	                             step->entry->command.begin_ns));
 }
 
 static bool has_input(const struct shfs_step *step, int64_t version_id)
@@ -354,36 +437,91 @@ static bool has_input(const struct shfs_step *step, int64_t version_id)
 	return false;
 }
 
-/* Adds a version that the step removes or links to: it has to exist, even if its result
- * is not needed. */
-static int add_taken(struct builder *b, struct shfs_step *step, int64_t version_id,
-                     bool removes)
+/* Notes a version that the step removes, moves or links: it has to exist then. into: the
+ * version that it becomes. */
+static int note_taken(struct builder *b, struct shfs_step *step, int64_t version_id,
+                      struct shfs_workflow_file *into, int64_t at_ns, bool removes)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
-	struct shfs_graph_version *v;
 	int r = shfs_version_load(b->wf->index, version_id, &version);
 
+	if (r > 0 && removes)
+		r = add_touch(b->wf, step, &version, SHFS_TOUCH_REMOVE, at_ns) ?: 1;
 	if (r <= 0)
 		return r;
-	if (has_input(step, version_id))
-		version_id = 0;
-	r = version_id ? shfs_upstream_add(b->wf->graph, &version, &v) : 0;
-	if (!r && version_id && (!v->maker || &v->maker->entry != step->entry))
-		r = add_step_input(b, step, v);
-	if (!r && removes)
-		r = add_touch(b->wf, step, version.path, version.version_id,
-		              SHFS_TOUCH_REMOVE, true);
-	return r;
+	if (!MAKE_ROOM(b->taken, b->n_taken, b->cap_taken))
+		return -ENOMEM;
+	b->taken[b->n_taken++] = (struct taken){ step, version_id, into, at_ns };
+	return 0;
 }
 
-static int add_step_origin(struct builder *b, struct shfs_step *step,
-                           const struct shfs_version *version)
+static int note_origin(struct builder *b, struct shfs_step *step,
+                       const struct shfs_version *version,
+                       struct shfs_workflow_file *into)
 {
-	if (!strcmp(version->source, "renamed"))
-		return add_taken(b, step, version->origin_version_id, true);
-	if (!strcmp(version->source, "linked"))
-		return add_taken(b, step, version->origin_version_id, false);
-	return 0;
+	bool renamed = !strcmp(version->source, "renamed");
+
+	if (!renamed && strcmp(version->source, "linked") != 0)
+		return 0;
+	return note_taken(b, step, version->origin_version_id, into,
+	                  time_of(&b->left, version->version_id,
+	                          MAX(version->time_ns, step->entry->command.begin_ns)),
+	                  renamed);
+}
+
+/* Makes what was noted an input: with its history if the step hands it on, else as a
+ * source. */
+static int add_taken(struct builder *b, const struct taken *t)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	struct shfs_workflow_file *file;
+	struct shfs_graph_version *v;
+	int r;
+
+	if (has_input(t->step, t->version_id))
+		return 0;
+	r = shfs_version_load(b->wf->index, t->version_id, &version);
+	if (r > 0)
+		r = shfs_upstream_attribute(b->wf->graph, &version) ?: 1;
+	if (r <= 0 || version.command_id == t->step->entry->command.command_id)
+		return MIN(r, 0);
+	if (t->into && t->into->needed) {
+		r = shfs_upstream_add(b->wf->graph, &version, &v);
+		return r ? r : add_step_input(b, t->step, v);
+	}
+	r = get_workflow_file(b->wf, t->version_id, &file);
+	if (r)
+		return r;
+	file->needed = true;
+	r = file->step ? 0 : add_source_step(b, file, NULL);
+	if (!r)
+		r = files_add(&t->step->inputs, file);
+	return r ? r
+	         : add_touch(b->wf, t->step, &file->version, SHFS_TOUCH_READ, t->at_ns);
+}
+
+/* Adds what was noted: first what is handed on to a version that is needed, and only that
+ * if it brings other steps. */
+static int add_all_taken(struct builder *b)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < b->n_taken && !r; i++) {
+		struct taken t = b->taken[i];
+
+		if (t.into && t.into->needed)
+			r = add_taken(b, &t);
+		else
+			b->taken[n++] = t;
+	}
+	b->n_taken = n;
+	if (b->n_queued)
+		return r;
+	for (size_t i = 0; i < b->n_taken && !r; i++)
+		r = add_taken(b, &b->taken[i]);
+	b->n_taken = 0;
+	return r;
 }
 
 /* Adds what the step had moved to the path before it left something else there. */
@@ -401,7 +539,7 @@ static int add_moved_away(struct builder *b, struct shfs_step *step, int64_t ver
 		if (r > 0 && version.command_id != step->entry->command.command_id)
 			return 0;
 		if (r > 0)
-			r = add_step_origin(b, step, &version) ?: 1;
+			r = note_origin(b, step, &version, NULL) ?: 1;
 		carried = version.carried;
 	}
 	return MIN(r, 0);
@@ -418,29 +556,40 @@ static int add_output(struct builder *b, struct shfs_step *step, int64_t version
 	file->made = true;
 	r = files_add(&step->outputs, file);
 	if (!r)
-		r = add_touch(b->wf, step, file->version.path, version_id,
-		              SHFS_TOUCH_WRITE, true);
+		r = add_touch(b->wf, step, &file->version, SHFS_TOUCH_WRITE,
+		              time_of(&b->left, version_id,
+		                      MAX(file->version.time_ns,
+		                          step->entry->command.begin_ns)));
 	if (!r)
-		r = add_step_origin(b, step, &file->version);
+		r = note_origin(b, step, &file->version, file);
 	return r || file->version.carried ? r : add_moved_away(b, step, version_id);
 }
 
 static int add_step_use(struct builder *b, struct shfs_step *step,
                         const struct shfs_use *use)
 {
+	int r;
+
 	if (use->directory &&
 	    (use->kind == SHFS_USE_MADE || use->kind == SHFS_USE_RENAMED))
 		return touch_dir(b->wf, step, use->path, SHFS_TOUCH_WRITE);
 	if (use->directory)
 		return 0;
 	if (use->kind == SHFS_USE_REMOVED && use->read_id)
-		return add_taken(b, step, use->read_id, true);
+		return note_taken(b, step, use->read_id, NULL, use->left_ns, true);
 	if (use->kind == SHFS_USE_READ || !use->made_id)
 		return 0;
 	if (use->again)
-		return add_touch(b->wf, step, use->path, use->made_id, SHFS_TOUCH_READ,
-		                 true);
-	return add_output(b, step, use->made_id);
+		return shfs_workflow_touch(b->wf,
+		                           &(struct shfs_touch){
+						   use->path, use->made_id, use->left_ns,
+						   SHFS_TOUCH_WRITE, step });
+	r = add_output(b, step, use->made_id);
+	if (r || use->kind != SHFS_USE_CHANGED || !use->read_id)
+		return r;
+	return note_taken(b, step, use->read_id,
+	                  shfs_workflow_file_of(b->wf, use->made_id), use->read_ns,
+	                  false);
 }
 
 /* Adds its directories, as absolute paths: the base is not known yet. */
@@ -454,8 +603,16 @@ static int add_dirs(struct shfs_workflow *wf, struct shfs_step *step,
 	for (size_t i = 0; i < uses->n && !r; i++)
 		if (uses->list[i].directory && uses->list[i].kind == SHFS_USE_REMOVED)
 			r = add_dir(wf, step, uses, uses->list[i].path, false);
-	for (size_t i = 0; i < uses->n_temporary && !r; i++)
-		r = add_dir(wf, step, uses, uses->temporary[i].path, true);
+	for (size_t i = 0; i < uses->n_temporary && !r; i++) {
+		char *path = uses->temporary[i].path;
+
+		r = add_dir(wf, step, uses, path, true);
+		if (!r && !uses->temporary[i].directory)
+			r = shfs_workflow_touch(wf, &(struct shfs_touch){
+							    path, 0,
+							    step->entry->command.begin_ns,
+							    SHFS_TOUCH_TEMPORARY, step });
+	}
 	return r;
 }
 
@@ -467,11 +624,13 @@ static int fill_step(struct builder *b, struct maker_step *m)
 	                           &step->shell);
 
 	step->n_left_out = m->maker->n_left_out;
-	for (; m->n_inputs < m->maker->n_inputs && !r; m->n_inputs++)
-		r = add_step_input(b, step, m->maker->inputs[m->n_inputs]);
 	if (!r)
 		r = shfs_uses_load(b->wf->index, step->entry->command.command_id, 0, 0,
 		                   &uses);
+	if (!r)
+		r = note_times(b, &uses);
+	for (; m->n_inputs < m->maker->n_inputs && !r; m->n_inputs++)
+		r = add_step_input(b, step, m->maker->inputs[m->n_inputs]);
 	for (size_t i = 0; i < uses.n && !r; i++)
 		r = add_step_use(b, step, &uses.list[i]);
 	for (struct shfs_graph_version *v = m->maker->made; v && !r; v = v->next_made)
@@ -486,6 +645,7 @@ static int add_late_inputs(struct builder *b)
 	struct maker_step *m, *next;
 	int r = 0;
 
+	b->read.n = b->left.n = 0;
 	HASH_ITER (hh, b->table, m, next)
 		for (; m->n_inputs < m->maker->n_inputs && !r; m->n_inputs++)
 			if (!has_input(m->step,
@@ -513,6 +673,10 @@ static int build_steps(struct builder *b)
 		r = fill_step(b, b->queue[--b->n_queued]);
 		if (!r && !b->n_queued)
 			r = add_late_inputs(b);
+		if (!r && !b->n_queued)
+			r = add_all_taken(b);
+		if (!r && !b->n_queued)
+			r = add_late_inputs(b);
 	}
 	return r;
 }
@@ -526,6 +690,9 @@ static void builder_clear(struct builder *b)
 		free(m);
 	}
 	free(b->queue);
+	free(b->taken);
+	free(b->read.list);
+	free(b->left.list);
 }
 
 /* --- the base --- */
@@ -667,158 +834,4 @@ void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
 		return;
 	}
 	shfs_command_show(out, wf->index, &step->entry->command);
-}
-
-/* --- can it be run elsewhere? --- */
-
-static bool continues_name(char c)
-{
-	return c && (strchr("_-.", c) || (c >= '0' && c <= '9') ||
-	             (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c & 0x80);
-}
-
-static bool mentions(const char *text, const char *start, const char *path)
-{
-	_cleanup_buf_ struct shfs_buf sought = { 0 };
-
-	shfs_buf_printf(&sought, "%s%s", start, path);
-	for (const char *p = text; !sought.failed && (p = strstr(p, sought.data)); p++)
-		if (!continues_name(p[sought.len]))
-			return true;
-	return false;
-}
-
-bool shfs_text_names_path(const char *text, const char *root)
-{
-	const char *home = getenv("HOME"), *below;
-
-	if (strlen(root) > 1 && mentions(text, "", root))
-		return true;
-	below = home && *home == '/' ? shfs_path_relative(root, home) : NULL;
-	if (!below)
-		return false;
-	if (!*below)
-		return strstr(text, "~/") || strstr(text, "$HOME") ||
-		       strstr(text, "${HOME}");
-	below -= below[-1] == '/';
-	return mentions(text, "~", below) || mentions(text, "$HOME", below) ||
-	       mentions(text, "${HOME}", below) || mentions(text, "\"$HOME\"", below);
-}
-
-/* Adds the target of a "cd", as far as it is known: the word without its quotes. */
-static void add_cd_target(struct shfs_buf *out, const char *word)
-{
-	static const char *const homes[] = { "~", "$HOME", "${HOME}" };
-	const char *home = getenv("HOME") ?: "";
-	size_t len;
-
-	word += strspn(word, " \t");
-	if (!strncmp(word, "-- ", 3))
-		word += 3 + strspn(word + 3, " \t");
-	len = strcspn(word, BLANKS SEPARATORS);
-	if (!len)
-		shfs_buf_str(out, home);
-	word += strspn(word, "\"'");
-	for (size_t i = 0; i < ARRAY_SIZE(homes); i++) {
-		size_t n = strlen(homes[i]);
-
-		if (strncmp(word, homes[i], n) != 0 || continues_name(word[n]))
-			continue;
-		shfs_buf_str(out, home);
-		word += n;
-		break;
-	}
-	for (; *word && !strchr(BLANKS SEPARATORS, *word); word++)
-		if (!strchr("\"'\\", *word))
-			shfs_buf_char(out, *word);
-	while (out->len > 1 && out->data[out->len - 1] == '/')
-		out->data[--out->len] = 0;
-}
-
-/* Does the text go to a directory above root, and name files from there? */
-static bool goes_above(const char *text, const char *root)
-{
-	for (const char *p = text;; p++) {
-		_cleanup_buf_ struct shfs_buf target = { 0 };
-
-		p += strspn(p, " \t{");
-		if (p[0] == 'c' && p[1] == 'd' &&
-		    (!p[2] || strchr(BLANKS SEPARATORS, p[2])))
-			add_cd_target(&target, p + 2);
-		if (target.len && *target.data == '/' &&
-		    shfs_path_is_below(root, target.data))
-			return true;
-		p = strpbrk(p, SEPARATORS);
-		if (!p)
-			return false;
-	}
-}
-
-static int check_step(struct shfs_workflow *wf, const struct shfs_step *step)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	const char *text = step->entry->command.text;
-
-	for (size_t i = 0; i < wf->roots.n; i++) {
-		if (!shfs_text_names_path(text, wf->roots.list[i]) &&
-		    !goes_above(text, wf->roots.list[i]))
-			continue;
-		shfs_step_show(&shown, wf, step);
-		shfs_error("%s names files by their absolute paths: run elsewhere, it "
-		           "would use those",
-		           shown.data ?: "");
-		return SHFS_EXIT_REFUSED;
-	}
-	return 0;
-}
-
-static void warn_of_source(const struct shfs_version *version)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_show_version(&shown, version->path, version->n);
-	if (!(version->flags & SHFS_CONTENT_OBJECT))
-		shfs_warn("%s is not archived: the file of that name is used, if it is "
-		          "still the same",
-		          shown.data ?: "");
-	else if (version->flags & SHFS_CONTENT_INCOMPLETE)
-		shfs_warn("%s is incomplete: it changed while it was captured",
-		          shown.data ?: "");
-}
-
-int shfs_workflow_check(struct shfs_workflow *wf)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < wf->n_steps && !r; i++)
-		if (wf->steps[i]->entry)
-			r = check_step(wf, wf->steps[i]);
-	for (size_t i = 0; i < wf->n_steps && !r; i++)
-		if (wf->steps[i]->source)
-			warn_of_source(&wf->steps[i]->source->version);
-	return r;
-}
-
-#define LOOK_AT_MAX 65536 /* bytes of a file */
-
-void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store)
-{
-	for (size_t i = 0; i < wf->files.n; i++) {
-		const struct shfs_version *v = &wf->files.list[i]->version;
-		_cleanup_buf_ struct shfs_buf text = { 0 }, shown = { 0 };
-		bool found = false;
-
-		if (!wf->files.list[i]->needed || !(v->flags & SHFS_CONTENT_OBJECT) ||
-		    v->size > LOOK_AT_MAX ||
-		    shfs_object_read(store, &v->object, LOOK_AT_MAX, &text))
-			continue;
-		for (size_t k = 0; k < wf->roots.n && text.len && !found; k++)
-			found = shfs_text_names_path(text.data, wf->roots.list[k]);
-		if (!found)
-			continue;
-		shfs_show_version(&shown, v->path, v->n);
-		shfs_warn("%s names files by their absolute paths: run elsewhere, a "
-		          "command that reads it may use those",
-		          shown.data ?: "");
-	}
 }

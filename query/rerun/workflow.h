@@ -11,6 +11,8 @@
 
 #include "query/graph/upstream.h"
 
+#include <string.h>
+
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -24,6 +26,9 @@ struct shfs_workflow_file {
 	bool target;
 	bool needed; /* a target, or an input of a step */
 	bool made;   /* it is in the outputs of its step */
+	/* set by shfs_workflow_check: where the bytes of a source that is not archived
+	 * are now, as size and time say; NULL: nowhere */
+	char *lies_at;
 	/* set by shfs_workflow_order */
 	struct shfs_step *removed_by; /* NULL: it stays */
 	struct shfs_step *rival;      /* another step that writes to this path, or NULL */
@@ -36,6 +41,11 @@ struct shfs_files {
 	size_t n, cap;
 };
 
+struct shfs_names {
+	char **list;
+	size_t n, cap;
+};
+
 struct shfs_step {
 	size_t id; /* index in steps of the workflow */
 	/* A step takes this source; NULL: it runs the command of entry. */
@@ -44,16 +54,18 @@ struct shfs_step {
 	char *cwd;   /* relative to the base; "" is the base */
 	char *shell; /* "bash", "zsh", "fish" */
 	struct shfs_files inputs, outputs;
-	struct shfs_names {
-		char **list;
-		size_t n, cap;
-	} dirs; /* that must exist before, relative to the base */
+	struct shfs_names dirs; /* that must exist before, relative to the base */
 	/* Further steps to come after: they make directories that it uses. */
 	struct shfs_step **after;
 	size_t n_after;
-	size_t n_left_out;            /* inputs in .git and the like */
+	size_t n_left_out; /* inputs in .git and the like */
+	/* set by shfs_workflow_follow */
+	struct shfs_names gone;    /* paths of files that were gone by then */
+	struct shfs_step **before; /* steps that have to be done before */
+	size_t n_before, cap_before;
+	bool late;                    /* a source that came after a command was run */
 	struct shfs_step_edge *edges; /* to later steps */
-	size_t n_before;
+	size_t n_waits;               /* edges from steps that have no place yet */
 };
 
 struct shfs_workflow {
@@ -68,6 +80,9 @@ struct shfs_workflow {
 	struct shfs_graph *graph;
 	struct shfs_index *index;
 	bool by_name; /* as in shfs_workflow_new */
+	/* set by shfs_workflow_order and shfs_workflow_follow: what files the steps need
+	 * does not say in which order they can be run */
+	bool by_order;
 };
 
 /* by_name: each path has one content. So a file that a command changed in place (sed -i,
@@ -95,10 +110,15 @@ static inline void shfs_workflow_freep(struct shfs_workflow **wf)
  */
 _must_check_ int shfs_workflow_order(struct shfs_workflow *wf, bool strict);
 
+/* For steps that are in order and will run in one directory: where a step would not find
+ * what it found then, the file is taken once more, by a step that is added, or removed
+ * before. Also finds which steps have to come before which, where some run side by side.
+ */
+_must_check_ int shfs_workflow_follow(struct shfs_workflow *wf);
+
 /*
  * SHFS_EXIT_REFUSED after a message if a command names its project by an absolute path:
- * run elsewhere, it would use the files there. Warns of sources whose content may be
- * missing.
+ * run elsewhere, it would use the files there. Looks for sources that are not archived.
  */
 _must_check_ int shfs_workflow_check(struct shfs_workflow *wf);
 
@@ -118,15 +138,32 @@ void shfs_base_widen(char *base, const char *path);
 void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
                     const struct shfs_step *step);
 
-/* --- between workflow.c and workflow-order.c --- */
+/* --- between workflow.c, workflow-order.c and workflow-state.c --- */
 
-enum shfs_touch_kind { SHFS_TOUCH_WRITE, SHFS_TOUCH_READ, SHFS_TOUCH_REMOVE };
+enum shfs_touch_kind {
+	SHFS_TOUCH_WRITE,
+	SHFS_TOUCH_READ,
+	SHFS_TOUCH_REMOVE,
+	SHFS_TOUCH_TEMPORARY, /* it was made and removed; without a version */
+};
 
 struct shfs_touch {
-	char *path; /* owned */
+	char *path; /* owned; of a directory with a slash at the end */
 	int64_t version_id;
+	int64_t at_ns;
 	enum shfs_touch_kind kind;
-	bool writes; /* READ: writes the same content again */
 	struct shfs_step *step;
 };
+
+/* Copies the path. */
+_must_check_ int shfs_workflow_touch(struct shfs_workflow *wf,
+                                     const struct shfs_touch *touch);
+/* A new step at the end. */
+_must_check_ int shfs_workflow_add_step(struct shfs_workflow *wf, struct shfs_step **out);
+_must_check_ int shfs_workflow_add_name(struct shfs_names *names, const char *name);
 void shfs_step_free_edges(struct shfs_step *step);
+
+static inline bool shfs_touch_is_directory(const struct shfs_touch *touch)
+{
+	return touch->path[strlen(touch->path) - 1] == '/';
+}
