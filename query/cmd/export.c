@@ -14,7 +14,7 @@
 
 static struct {
 	const char *output;
-	bool force;
+	bool force, with_data, verify;
 } opts;
 
 static const struct shfs_export_format *const formats[] = {
@@ -74,23 +74,38 @@ static int write_text(struct shfs_export *x, const struct shfs_export_format *fo
 	return r;
 }
 
+/* Looks at what is to be written: a warning for all that it may not do. *doubts: there
+ * was one. */
+static int look_at_workflow(struct shfs_export *x,
+                            const struct shfs_export_format *format, bool *doubts)
+{
+	int r = format->runs ? shfs_workflow_check(x->wf) : 0;
+
+	if (!r && (format->runs || format->directory))
+		r = shfs_workflow_find_unarchived(x->wf);
+	if (!r && opts.with_data)
+		r = shfs_export_take_along(x, format->directory);
+	if (!r && (format->runs || format->directory))
+		*doubts = shfs_export_say_unarchived(x->wf, format->directory);
+	if (r || !format->runs)
+		return r;
+	shfs_workflow_look_at_contents(x->wf, x->objects);
+	r = shfs_export_doubts(x->wf);
+	*doubts |= r > 0;
+	return MIN(r, 0);
+}
+
 static int export(struct shfs_export *x, const struct shfs_export_format *format)
 {
-	bool incomplete = false;
-	int code, doubts = 0, r = format->runs ? shfs_workflow_check(x->wf) : 0;
+	bool doubts = false;
+	int code, r = look_at_workflow(x, format, &doubts);
 
-	if (!r && format->runs)
-		incomplete = shfs_export_say_unarchived(x->wf);
-	if (!r && format->runs)
-		shfs_workflow_look_at_contents(x->wf, x->objects);
-	if (!r && format->runs)
-		doubts = shfs_export_doubts(x->wf);
-	if (doubts < 0)
-		r = doubts;
 	if (!r)
 		r = write_text(x, format);
 	code = close_export_output(x);
-	return r ? r : code ? code : doubts || incomplete ? SHFS_EXIT_NOT_FOUND : 0;
+	if (!r && !code && opts.verify)
+		r = shfs_export_verify(x, format);
+	return r ? r : code ? code : doubts ? SHFS_EXIT_NOT_FOUND : 0;
 }
 
 /* Makes the workflow, with its steps in order. */
@@ -121,6 +136,20 @@ static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
 	x->path = opts.output;
 	if (!x->path && format->directory) {
 		shfs_error("%s writes a directory: name it with -o DIR", format->name);
+		return SHFS_EXIT_USAGE;
+	}
+	if (opts.with_data && !format->directory &&
+	    (!format->runs || !x->path || shfs_is_descriptor(x->path) ||
+	     !strcmp(x->path, "-"))) {
+		shfs_error(format->runs ? "--with-data puts data beside the output: name "
+		                          "it with -o FILE"
+		                        : "%s takes no data along",
+		           format->name);
+		return SHFS_EXIT_USAGE;
+	}
+	if (opts.verify && !shfs_export_can_verify(format)) {
+		shfs_error("%s is not made to be run: nothing can be verified",
+		           format->name);
 		return SHFS_EXIT_USAGE;
 	}
 	if (format->runs || format->directory)
@@ -199,6 +228,8 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 	struct shfs_index *index;
 	int r, n = argc - 1, code = SHFS_EXIT_USAGE;
 
+	if (!opts.verify)
+		shfs_context_alone(ctx);
 	if (!strcmp(argv[0], "tar"))
 		return export_tar(ctx, n, argv + 1);
 	if (format && !n) {
@@ -223,6 +254,7 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 	if (r)
 		code = r > 0 ? r : shfs_fail_index(index, r);
 	shfs_workflow_free(x.wf);
+	free(x.data);
 	shfs_buf_free(&x.out);
 	for (int i = 0; i < n; i++)
 		shfs_version_clear(&targets[i]);
@@ -243,10 +275,15 @@ const struct shfs_command shfs_cmd_export = {
 		"command made is taken from the store. tar writes no commands, but an\n"
 		"archive for shfs import, of the whole store or of what it has of the\n"
 		"files at or below each FILE.",
-	.alone = true,
 	.options = {
 	{ "output", 'o', "FILE", "write to this file, or directory",
 	  .text = &opts.output },
+	{ "with-data", 0, NULL,
+	  "take along sources that are only fingerprinted, from where they lie",
+	  .flag = &opts.with_data },
+	{ "verify", 0, NULL,
+	  "run it in an empty directory, and say whether the bytes are the same",
+	  .flag = &opts.verify },
 	{ "force", 'f', NULL, "overwrite the output if it exists", .flag = &opts.force },
 	},
 	.operands = { 1, -1 },

@@ -114,7 +114,7 @@ void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
 {
 	_cleanup_buf_ struct shfs_buf place = { 0 };
 
-	if (!shfs_export_is_archived(file)) {
+	if (!shfs_export_has_content(file)) {
 		shfs_export_file_uri(out, file->version.path);
 		return;
 	}
@@ -168,23 +168,24 @@ static int copy_into_crate(const struct shfs_export *x,
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	if (!shfs_export_is_archived(file) && x->workflow && is_source(file))
+	if (!shfs_export_has_content(file))
 		return 0; /* the message was printed */
-	if (!shfs_export_is_archived(file)) {
-		shfs_show_version(&shown, file->version.path, file->version.n);
-		shfs_warn("%s is not archived: the crate has only its name",
-		          shown.data ?: "");
-		return 0;
-	}
 	add_crate_path(&place, x, file);
 	if (place.failed)
 		return -ENOMEM;
 	fd = create(x, place.data);
 	if (fd < 0)
 		return report_crate_error(fd, place.data);
-	r = copy_content(x, &file->version, fd);
+	r = file->along ? shfs_export_copy_along(file, fd)
+	                : copy_content(x, &file->version, fd);
 	if (!r)
 		return 0;
+	if (file->along) {
+		shfs_show_path(&shown, file->lies_at);
+		shfs_error("cannot take %s along: %s", shown.data ?: "",
+		           r == -ESTALE ? "it was changed" : strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
 	shfs_show_content_error(&shown, &file->version, r);
 	shfs_error("%s", shown.data ?: "");
 	return SHFS_EXIT_FAILURE;
@@ -388,7 +389,7 @@ static void add_crate_file(struct shfs_export *x, struct shfs_json *json,
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)v->size);
 	shfs_json_str(json, "contentSize", size);
 	add_crate_time(json, "dateModified", v->mtime_ns);
-	if (!shfs_export_is_archived(file))
+	if (!shfs_export_has_content(file))
 		shfs_buf_printf(&note, "not in the crate: %s",
 		                shfs_version_why_not_archived(v->flags));
 	else

@@ -49,6 +49,11 @@ static void add_script(struct shfs_buf *out, const struct shfs_export *x,
 		shfs_quote_shell(out, x->store, strlen(x->store));
 		shfs_buf_str(out, "}\n");
 	}
+	if (step->source && x->data) {
+		shfs_buf_str(out, "export SHFS_DATA=${SHFS_DATA:-");
+		shfs_export_quote(out, x->data);
+		shfs_buf_str(out, "}\n");
+	}
 	shfs_buf_str(out, "(\ncd w || exit\n");
 	if (shfs_export_dirs(out, step))
 		shfs_buf_str(out, " || exit\n");

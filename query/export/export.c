@@ -137,19 +137,31 @@ void shfs_export_quote(struct shfs_buf *out, const char *word)
 	shfs_quote_shell(out, word, strlen(word));
 }
 
-const char *shfs_export_place(const struct shfs_workflow_file *source)
+bool shfs_export_has_content(const struct shfs_workflow_file *file)
 {
-	return source->lies_at ?: source->version.path;
+	return file->along || shfs_export_is_archived(file);
+}
+
+void shfs_export_place(struct shfs_buf *out, const struct shfs_workflow_file *source)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	if (source->along) {
+		shfs_buf_str(out, "\"$SHFS_DATA\"/");
+		shfs_export_data_name(&name, source);
+	}
+	shfs_export_quote(out, name.len ? name.data : source->lies_at ?: source->version.path);
+	out->failed |= name.failed;
 }
 
 static void add_copy(struct shfs_buf *out, const struct shfs_workflow_file *source)
 {
 	shfs_buf_str(out, "test \"$(stat -c '%s %.9Y' -- ");
-	shfs_export_quote(out, shfs_export_place(source));
+	shfs_export_place(out, source);
 	shfs_buf_printf(out, ")\" = '%llu ", (unsigned long long)source->version.size);
 	shfs_export_seconds(out, source->version.mtime_ns);
 	shfs_buf_str(out, "' && cp -p -- ");
-	shfs_export_quote(out, shfs_export_place(source));
+	shfs_export_place(out, source);
 	shfs_buf_char(out, ' ');
 	shfs_export_quote(out, source->name);
 }

@@ -17,8 +17,9 @@ struct shfs_export {
 	struct shfs_buf out;
 	FILE *file;                 /* where parts are written to */
 	struct shfs_store *objects; /* for a format that runs, or is a directory */
+	const char *path;           /* of the output; NULL: standard output */
+	char *data; /* the directory with files that are taken along, or NULL */
 	/* for a crate */
-	const char *path;
 	int directory;
 	bool workflow; /* the crate has a workflow, which takes its sources from the
 	                * crate */
@@ -61,8 +62,9 @@ void shfs_export_list(struct shfs_buf *out, const char *lead,
                       const struct shfs_files *files);
 /* Is its content in the store? */
 bool shfs_export_is_archived(const struct shfs_workflow_file *file);
-/* Where its bytes are, if it is not archived; where they were, if nowhere. */
-const char *shfs_export_place(const struct shfs_workflow_file *source);
+/* Adds a word for a shell: where its bytes are, if it is not archived; where they were,
+ * if nowhere. */
+void shfs_export_place(struct shfs_buf *out, const struct shfs_workflow_file *source);
 /* Adds the word, quoted for a shell. */
 void shfs_export_quote(struct shfs_buf *out, const char *word);
 /* Adds FILE@N with its absolute path, quoted for a shell. */
@@ -78,9 +80,24 @@ bool shfs_export_gone(struct shfs_buf *out, const struct shfs_step *step);
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
 /* Warns of each command that may not do elsewhere what it did: 1; 0: there is none. */
 _must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
-/* Warns once of the sources that are not archived. Returns whether some of them are lost.
- */
-bool shfs_export_say_unarchived(struct shfs_workflow *wf);
+/* Is its content in the store, or taken along? */
+bool shfs_export_has_content(const struct shfs_workflow_file *file);
+/* Has files taken along that are not archived and still there: for a crate all of them;
+ * else sources, into the directory PATH.data. */
+_must_check_ int shfs_export_take_along(struct shfs_export *x, bool into_crate);
+/* Copies the bytes, the mode and the time of what lies there. -ESTALE: it was changed. */
+_must_check_ int shfs_export_copy_along(const struct shfs_workflow_file *file, int to);
+/* Adds its name in PATH.data. */
+void shfs_export_data_name(struct shfs_buf *out, const struct shfs_workflow_file *file);
+/* Warns of the files that are not archived, with their number. Returns whether something
+ * is missing because of that. */
+bool shfs_export_say_unarchived(struct shfs_workflow *wf, bool crate);
+/* Runs the export in an empty directory, and prints for each target whether it has the
+ * same bytes. An exit code. */
+_must_check_ int shfs_export_verify(struct shfs_export *x,
+                                    const struct shfs_export_format *format);
+/* Is there a program that runs this format? */
+bool shfs_export_can_verify(const struct shfs_export_format *format);
 /* Adds a member for programs that read only UTF-8: the text, or its escaped form. */
 void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
                       size_t len);

@@ -134,6 +134,10 @@ static void add_makefile_head(struct shfs_export *x)
 	                  "equals := =\n"
 	                  "export SHFS_STORE ?=");
 	add_make_name(out, x->store, false);
+	if (x->data) {
+		shfs_buf_str(out, "\nexport SHFS_DATA ?=");
+		add_make_name(out, x->data, false);
+	}
 	shfs_buf_str(out, "\n.DELETE_ON_ERROR:\n.PHONY: .all\n.DEFAULT_GOAL := .all\n\n"
 	                  ".all:");
 	for (size_t i = 0; i < x->wf->n_steps && x->by_order; i++)
@@ -145,8 +149,9 @@ static void add_makefile_head(struct shfs_export *x)
 
 static int write_make(struct shfs_export *x)
 {
-	if (!can_write(x->store)) {
-		shfs_error("a Makefile cannot hold the name of the store, %s", x->store);
+	if (!can_write(x->store) || (x->data && !can_write(x->data))) {
+		shfs_error(
+			"a Makefile cannot hold the name of the store or of the output");
 		return SHFS_EXIT_REFUSED;
 	}
 	add_makefile_head(x);

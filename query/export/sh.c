@@ -88,6 +88,11 @@ static void add_script_head(struct shfs_export *x)
 	shfs_buf_str(&x->out, "export SHFS_STORE=${SHFS_STORE:-");
 	shfs_export_quote(&x->out, x->store);
 	shfs_buf_str(&x->out, "}\n");
+	if (x->data) {
+		shfs_buf_str(&x->out, "export SHFS_DATA=${SHFS_DATA:-");
+		shfs_export_quote(&x->out, x->data);
+		shfs_buf_str(&x->out, "}\n");
+	}
 	shfs_buf_str(&x->out, begin);
 }
 
@@ -107,7 +112,7 @@ static void add_script_source(struct shfs_export *x, const struct shfs_step *ste
 		shfs_export_quote(&x->out, source->name);
 	} else {
 		shfs_buf_str(&x->out, "copy ");
-		shfs_export_quote(&x->out, shfs_export_place(source));
+		shfs_export_place(&x->out, source);
 		shfs_buf_char(&x->out, ' ');
 		shfs_export_quote(&x->out, source->name);
 		shfs_buf_printf(&x->out, " %llu ", (unsigned long long)v->size);

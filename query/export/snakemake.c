@@ -133,6 +133,11 @@ static void add_snakefile_head(struct shfs_export *x)
 	shfs_buf_str(&prefix, "export SHFS_STORE=${SHFS_STORE:-");
 	shfs_quote_shell(&prefix, x->store, strlen(x->store));
 	shfs_buf_str(&prefix, "}; ");
+	if (x->data) {
+		shfs_buf_str(&prefix, "export SHFS_DATA=${SHFS_DATA:-");
+		shfs_export_quote(&prefix, x->data);
+		shfs_buf_str(&prefix, "}; ");
+	}
 	shfs_buf_str(&x->out, "# Made by shfs " SHFS_VERSION
 	                      ": snakemake -c4 -s FILE, in an empty directory.\n"
 	                      "shell.executable(\"bash\")\nshell.prefix(");

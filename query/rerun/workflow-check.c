@@ -154,13 +154,16 @@ int shfs_workflow_check(struct shfs_workflow *wf)
 	for (size_t i = 0; i < wf->n_steps && !r; i++)
 		if (wf->steps[i]->entry)
 			r = check_step(wf, wf->steps[i]);
-	for (size_t i = 0; i < wf->n_steps && !r; i++) {
-		struct shfs_workflow_file *source = wf->steps[i]->source;
+	return r;
+}
 
-		if (source && !source->lies_at &&
-		    !(source->version.flags & SHFS_CONTENT_OBJECT))
-			r = find_where_it_lies(wf, source);
-	}
+int shfs_workflow_find_unarchived(struct shfs_workflow *wf)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < wf->files.n && !r; i++)
+		if (!(wf->files.list[i]->version.flags & SHFS_CONTENT_OBJECT))
+			r = find_where_it_lies(wf, wf->files.list[i]);
 	return r;
 }
 

@@ -26,9 +26,10 @@ struct shfs_workflow_file {
 	bool target;
 	bool needed; /* a target, or an input of a step */
 	bool made;   /* it is in the outputs of its step */
-	/* set by shfs_workflow_check: where the bytes of a source that is not archived
-	 * are now, as size and time say; NULL: nowhere */
+	/* set by shfs_workflow_find_unarchived: where the bytes of a file that is not
+	 * archived are now, as size and time say; NULL: nowhere */
 	char *lies_at;
+	bool along; /* the export takes these along */
 	/* set by shfs_workflow_order */
 	struct shfs_step *removed_by; /* NULL: it stays */
 	struct shfs_step *rival;      /* another step that writes to this path, or NULL */
@@ -118,9 +119,12 @@ _must_check_ int shfs_workflow_follow(struct shfs_workflow *wf);
 
 /*
  * SHFS_EXIT_REFUSED after a message if a command names its project by an absolute path:
- * run elsewhere, it would use the files there. Looks for sources that are not archived.
+ * run elsewhere, it would use the files there.
  */
 _must_check_ int shfs_workflow_check(struct shfs_workflow *wf);
+
+/* Finds where the files lie that are not archived. */
+_must_check_ int shfs_workflow_find_unarchived(struct shfs_workflow *wf);
 
 /* Warns of files of the project (scripts, lists) that name it so. */
 void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store);
