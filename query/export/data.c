@@ -88,7 +88,7 @@ static int copy_to_data(int dir, const struct shfs_workflow_file *file)
 
 static bool is_to_be_taken(const struct shfs_workflow_file *file, bool sources)
 {
-	return file->lies_at && (!sources || (file->step && file->step->source == file));
+	return file->lies_at && (!sources || file->taken);
 }
 
 /* Opens the directory of the data: a new one, or an empty one. */
@@ -163,7 +163,7 @@ bool shfs_export_say_unarchived(struct shfs_workflow *wf, bool crate)
 		const struct shfs_workflow_file *file = wf->files.list[i];
 
 		if (shfs_export_is_archived(file) || file->along ||
-		    (!crate && !(file->step && file->step->source == file)))
+		    (!crate && !file->taken))
 			continue;
 		note_told(file->lies_at ? &there : &lost, &file->version);
 	}

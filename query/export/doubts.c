@@ -138,6 +138,26 @@ static int doubt_inputs(struct doubt *d, const char *text)
 	return r;
 }
 
+static int doubt_left(const char *path, void *arg)
+{
+	struct doubt *d = arg;
+
+	shfs_buf_str(&d->why, "uses ");
+	shfs_show_path(&d->why, path);
+	shfs_buf_str(&d->why, ", which another command left, and which is not recorded");
+	return 1;
+}
+
+/* Checks for what other commands left outside. */
+static int doubt_outside(struct doubt *d)
+{
+	const struct shfs_graph_maker *maker =
+		container_of(d->step->entry, const struct shfs_graph_maker, entry);
+	int r = shfs_graph_left_before(d->wf->graph, maker, doubt_left, d);
+
+	return MIN(r, 0);
+}
+
 /* 1: there are doubts, and they were printed. */
 static int doubt_step(struct doubt *d)
 {
@@ -149,6 +169,8 @@ static int doubt_step(struct doubt *d)
 		r = shfs_text_words(text, doubt_word, d);
 	if (r >= 0 && !d->why.len)
 		r = doubt_inputs(d, text);
+	if (r >= 0 && !d->why.len)
+		r = doubt_outside(d);
 	if (r < 0 || !d->why.len)
 		return MIN(r, 0);
 	shfs_step_show(&shown, d->wf, d->step);

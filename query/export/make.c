@@ -29,7 +29,8 @@ static bool can_write_names(const struct shfs_workflow *wf)
 	for (size_t i = 0; i < wf->files.n; i++) {
 		const struct shfs_workflow_file *file = wf->files.list[i];
 
-		if (file->needed && (file->removed_by || !can_write(file->name)))
+		if (file->needed &&
+		    (file->removed_by || file->rival || !can_write(file->name)))
 			return false;
 	}
 	return true;

@@ -99,3 +99,8 @@ _must_check_ int shfs_graph_programs(struct shfs_graph *graph,
 _must_check_ int shfs_graph_outside(struct shfs_graph *graph,
                                     const struct shfs_graph_maker *maker,
                                     shfs_program_fn fn, void *arg);
+
+/* Calls fn for those that the maker uses as an earlier command has left them. */
+_must_check_ int shfs_graph_left_before(struct shfs_graph *graph,
+                                        const struct shfs_graph_maker *maker,
+                                        shfs_program_fn fn, void *arg);

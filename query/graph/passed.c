@@ -309,6 +309,38 @@ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key, shfs_passed_fn
 	return r;
 }
 
+int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *maker,
+                           shfs_program_fn fn, void *arg)
+{
+	const struct maker_key key = container_of(maker, struct maker_node, m)->key;
+	_cleanup_(named_freep) struct shfs_named *named = NULL;
+	struct passing p = { .g = g };
+	const struct named_file *file;
+	int64_t before[COMMANDS_MAX];
+	size_t n = 0;
+	int r = key.is_process ? 0 : named_by_maker(g, key, &named);
+
+	if (r || !named || !named->n)
+		return r;
+	r = list_commands(g, key.id, BEFORE, before, &n);
+	for (size_t i = 0; i < named->n && !r; i++) {
+		const char *path = named->list[i].path;
+
+		if (named->list[i].as != OUTSIDE_NAMED)
+			continue;
+		r = find_left(&p, key.id, path, &file);
+		if (r) { /* it has left it itself */
+			r = MIN(r, 0);
+			continue;
+		}
+		for (size_t k = 0; k < n && !r; k++)
+			r = find_left(&p, before[k], path, &file);
+		if (r > 0)
+			r = fn(path, arg);
+	}
+	return r;
+}
+
 /* --- who took it --- */
 
 static int name_all(struct shfs_graph *g, int64_t command_id,

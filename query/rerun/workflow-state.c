@@ -133,11 +133,9 @@ static int note_leaving(struct follower *f, const struct shfs_step *step)
 
 static int come_after(struct shfs_step *step, struct shfs_step *before)
 {
-	if (!before || before == step)
+	if (!before || before == step || before->mark == step)
 		return 0;
-	for (size_t i = 0; i < step->n_before; i++)
-		if (step->before[i] == before)
-			return 0;
+	before->mark = step;
 	if (!MAKE_ROOM(step->before, step->n_before, step->cap_before))
 		return -ENOMEM;
 	step->before[step->n_before++] = before;
@@ -219,6 +217,7 @@ static int take_again(struct follower *f, struct shfs_workflow_file *file,
 	if (r)
 		return r;
 	step->source = file;
+	file->taken = true;
 	step->late = f->has_run;
 	r = shfs_workflow_add_name(&step->dirs, dir) ?: append_step(f, step);
 	if (!r && f->lister)
@@ -354,16 +353,15 @@ static int sort_touches(struct follower *f)
 /* Does a step come after another one of which it needs no file? */
 static bool needs_order(const struct shfs_step *step)
 {
-	for (size_t i = 0; i < step->n_before; i++) {
-		bool known = false;
-
-		for (size_t k = 0; k < step->inputs.n && !known; k++)
-			known = step->inputs.list[k]->step == step->before[i];
-		for (size_t k = 0; k < step->n_after && !known; k++)
-			known = step->after[k] == step->before[i];
-		if (!known)
+	for (size_t i = 0; i < step->n_before; i++)
+		step->before[i]->mark = NULL;
+	for (size_t i = 0; i < step->inputs.n; i++)
+		step->inputs.list[i]->step->mark = step;
+	for (size_t i = 0; i < step->n_after; i++)
+		step->after[i]->mark = step;
+	for (size_t i = 0; i < step->n_before; i++)
+		if (step->before[i]->mark != step)
 			return true;
-	}
 	return step->gone.n;
 }
 

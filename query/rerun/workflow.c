@@ -347,6 +347,7 @@ static int add_source_step(struct builder *b, struct shfs_workflow_file *file,
 	if (r)
 		return r;
 	file->left_by = left_by;
+	file->taken = true;
 	file->step->source = file;
 	r = add_dir(b->wf, file->step, NULL, file->version.path, true);
 	if (!r)
@@ -396,6 +397,22 @@ static bool is_changed_in_place(const struct shfs_graph_version *v)
 	return false;
 }
 
+/* Did it come by a write through another name of the file? */
+static int is_by_other_name(struct builder *b, const struct shfs_version *version)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	if (strcmp(version->source, "linked") != 0 || !version->access_id)
+		return 0;
+	r = shfs_rows_open_ints(b->wf->index,
+	                        "SELECT is_open FROM v_access WHERE access_id = ?1",
+	                        SHFS_INTS(version->access_id), &rows);
+	if (!r)
+		r = shfs_rows_next(rows);
+	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;
+}
+
 static int need(struct builder *b, struct shfs_graph_version *v,
                 struct shfs_workflow_file **out)
 {
@@ -408,6 +425,9 @@ static int need(struct builder *b, struct shfs_graph_version *v,
 	file->needed = true;
 	if (file->step)
 		return 0;
+	r = is_by_other_name(b, &v->version);
+	if (r)
+		return r < 0 ? r : add_source_step(b, file, v->maker);
 	if (!v->maker || v->maker->entry.is_process ||
 	    !shfs_command_runs_again(&v->maker->entry.command) ||
 	    (b->wf->by_name && is_changed_in_place(v)))
@@ -547,9 +567,16 @@ static int add_moved_away(struct builder *b, struct shfs_step *step, int64_t ver
 
 static int add_output(struct builder *b, struct shfs_step *step, int64_t version_id)
 {
+	_cleanup_version_ struct shfs_version version = { 0 };
 	struct shfs_workflow_file *file;
-	int r = get_workflow_file(b->wf, version_id, &file);
+	int r = shfs_version_load(b->wf->index, version_id, &version);
 
+	/* the names need not be linked when the step is run again */
+	if (r > 0)
+		r = is_by_other_name(b, &version);
+	if (r)
+		return MIN(r, 0);
+	r = get_workflow_file(b->wf, version_id, &file);
 	if (r || file->made)
 		return r;
 	file->step = step;

@@ -30,6 +30,7 @@ struct shfs_workflow_file {
 	 * archived are now, as size and time say; NULL: nowhere */
 	char *lies_at;
 	bool along; /* the export takes these along */
+	bool taken; /* a step takes it */
 	/* set by shfs_workflow_order */
 	struct shfs_step *removed_by; /* NULL: it stays */
 	struct shfs_step *rival;      /* another step that writes to this path, or NULL */
@@ -67,6 +68,7 @@ struct shfs_step {
 	bool late;                    /* a source that came after a command was run */
 	struct shfs_step_edge *edges; /* to later steps */
 	size_t n_waits;               /* edges from steps that have no place yet */
+	const struct shfs_step *mark; /* for functions that walk the steps */
 };
 
 struct shfs_workflow {

@@ -19,6 +19,7 @@ import pytest
 import rdflib
 
 from analysis import PROJECT
+from exports import Export, empty, same
 from harness import contents
 from hostile import STEPS as HOSTILE, encoded
 
@@ -37,54 +38,6 @@ def study(work):
     return work
 
 
-def empty(sandbox, name="again"):
-    return sandbox.mkdir(os.path.join(sandbox.path, name))
-
-
-class Export:
-    """One format: exports, and runs in an empty directory."""
-
-    def __init__(self, sandbox, name):
-        self.sandbox, self.name = sandbox, name
-
-    def text(self, *files, **options):
-        return self.sandbox.shfs("export", self.name, "--", *files, **options)
-
-    def run(self, *files, check=True):
-        """The files that are there in the end."""
-        n = len(os.listdir(self.sandbox.path))
-        path = os.path.join(self.sandbox.path, f"{self.name}-{n}")
-        self.sandbox.shfs("export", "-o", path, self.name, "--", *files)
-        return self.start(path, empty(self.sandbox, f"again-{n}"), check)
-
-    def start(self, path, top, check):
-        getattr(self, f"start_{self.name}")(path, top, check)
-        return contents(os.path.join(top, "results") if self.name == "cwl" else top)
-
-    def start_sh(self, path, top, check):
-        subprocess.run(["shellcheck", path], check=True)
-        self.result = self.sandbox.run("bash", path, top, cwd="/", check=check)
-
-    def start_make(self, path, top, check):
-        self.result = self.sandbox.run("make", "-j4", "-f", path, cwd=top, check=check)
-        # all is done, and nothing would be done again
-        if check is True:
-            self.sandbox.run("make", "-q", "-f", path, cwd=top)
-
-    def start_cwl(self, path, top, check):
-        cwltool = ["cwltool", "--quiet", "--preserve-entire-environment"]
-        valid = self.sandbox.run(*cwltool, "--validate", path, cwd=top, timeout=60)
-        assert not valid.stderr and "is valid CWL" in valid.stdout
-        self.result = self.sandbox.run(*cwltool, "--outdir", top, path, cwd=top, check=check, timeout=60)
-
-    def start_snakemake(self, path, top, check):
-        snakemake = ["snakemake", "-q", "-s", path]
-        lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, timeout=60)
-        assert "Congratulations" in lint.stderr, lint
-        self.sandbox.run(*snakemake, "-n", cwd=top, timeout=60)
-        self.result = self.sandbox.run(*snakemake, "-c4", cwd=top, check=check, timeout=60)
-
-
 @pytest.fixture(params=["sh", "make"])
 def export(request, sandbox):
     return Export(sandbox, request.param)
@@ -98,11 +51,6 @@ def sh(sandbox):
 @pytest.fixture
 def make(sandbox):
     return Export(sandbox, "make")
-
-
-def same(sandbox, found, *names):
-    for name in names:
-        assert found[name] == sandbox.read(b"./" + encoded(name)), name
 
 
 @pytest.mark.both
@@ -380,6 +328,10 @@ def test_several_contents_of_a_name(study, sandbox, export):
     same(sandbox, export.run("b", "e"), "b", "e")
     assert not {"b", "d"} & set(export.run("e"))
     # made again and again, each time from what had come of it
+    study.run("sed -i s/1/6/ data/in.csv; sort -r data/in.csv > r; sed -i 's/$/!/' data/in.csv")
+    study.run("sort r > data/in.csv")
+    study.run("cat data/in.csv > s")
+    same(sandbox, export.run("s"), "s")
     study.run("sort -r c > c.new; mv c.new c; cat c sum > f")
     study.run("cat f > c; sort c > f")
     same(sandbox, export.run("f", "c"), "f", "c")
@@ -450,6 +402,26 @@ def test_cut_to_a_length(study, sandbox, export):
     study.run("truncate -s 3 a; cat a b > c")
     assert "sort -r" in sandbox.shfs("why", "c").stdout
     same(sandbox, export.run("c", "a"), "c", "a")
+
+
+@pytest.mark.users("ordinary")
+def test_written_through_another_name(study, sandbox, export):
+    study.run("cp data/in.csv a; ln a b")
+    study.run("sort -r data/in.csv > a; cat a > c")
+    study.run("sort -n b > d; cat c d > e")
+    same(sandbox, export.run("e"), "e", "d")
+    same(sandbox, export.run("b", "a"), "b", "a")
+
+
+@pytest.mark.users("ordinary")
+def test_what_another_command_left_outside(study, sandbox, sh):
+    study.run("sort -r data/in.csv > $TMPDIR/kept; sort $TMPDIR/kept > a")
+    study.run("sort $TMPDIR/kept data/in.csv > b")
+    study.run("cat a b > c")
+    assert not sh.text("a").stderr
+    told = sh.text("c", check=3).stderr
+    assert "(sort $TMPDIR/kept data/in.csv > b) uses " in told and "which another command left" in told
+    assert told.count("warning") == 1
 
 
 @pytest.mark.users("ordinary")
@@ -733,94 +705,6 @@ def test_where_a_crate_goes(study, sandbox, mount):
     for name in b"./\xff", "of-source":
         assert "UTF-8" in sandbox.shfs("export", "workflow-crate", "-o", refused, name, check=4).stderr
     assert not os.path.exists(refused)
-
-
-# --- what is only fingerprinted; trying it ---
-
-
-@pytest.fixture
-def raw(sandbox, mount, shell):
-    """Many inputs that were only read, and what was made of them."""
-    for n in range(40):
-        sandbox.write_outside(f"{sandbox.project}/raw/{n}.txt", f"{n}\n" * n)
-    mount()
-    bash = shell()
-    bash.run("cat raw/?.txt raw/??.txt > all; sort -rn all > top")
-    return bash
-
-
-@pytest.mark.users("ordinary")
-@pytest.mark.parametrize("name", ["sh", "make"])
-def test_with_data(raw, sandbox, name):
-    export = Export(sandbox, name)
-    told = export.text("top").stderr
-    assert told.count("warning") == 1 and "40 files, as " in told and "--with-data takes them along" in told
-    assert "name it with -o" in sandbox.shfs("export", "--with-data", name, "top", check=2).stderr
-    path = os.path.join(sandbox.path, "taken")
-    told = sandbox.shfs("export", "--with-data", "-o", path, name, "top").stderr
-    assert not told
-    assert len(contents(f"{path}.data")) == 40 and contents(f"{path}.data")["raw/7.txt@1"] == b"7\n" * 7
-    raw.run("rm -r raw")
-    same(sandbox, export.start(path, empty(sandbox, "first"), True), "top", "all")
-    os.rename(f"{path}.data", f"{path}.moved")
-    done = sandbox.run("env", f"SHFS_DATA={path}.moved", *(["bash", path, empty(sandbox)] if name == "sh" else
-                       ["make", "-f", path]), cwd=empty(sandbox, "third"))
-    assert done.status == 0
-
-
-@pytest.mark.users("ordinary")
-def test_crates_with_data(raw, sandbox):
-    path = os.path.join(sandbox.path, "crate")
-    told = sandbox.shfs("export", "-o", path, "ro-crate", "top", check=3).stderr
-    assert told.count("warning") == 1 and "40 files, as " in told and "--with-data takes them along" in told
-    assert "files/raw/7.txt" not in contents(path)
-    path += "-with"
-    assert not sandbox.shfs("export", "--with-data", "-o", path, "ro-crate", "top").stderr
-    found = contents(path)
-    assert found["files/raw/7.txt"] == b"7\n" * 7 and len([n for n in found if n.startswith("files/raw/")]) == 40
-    with open(os.path.join(path, "ro-crate-metadata.json"), encoding="utf-8") as file:
-        assert "not in the crate" not in file.read()
-    path += "-workflow"
-    sandbox.shfs("export", "--with-data", "--verify", "-o", path, "workflow-crate", "top", timeout=90)
-    raw.run("rm -r raw")
-    top = empty(sandbox)
-    cwltool = ["cwltool", "--quiet", "--preserve-entire-environment", "--outdir", top, f"{path}/workflow.cwl"]
-    sandbox.run(*cwltool, cwd=top, env={"SHFS_STORE": "/nonexistent"}, timeout=60)
-    same(sandbox, contents(f"{top}/results"), "top")
-
-
-@pytest.mark.users("ordinary")
-def test_what_was_lost_is_told(raw, sandbox, sh):
-    """Changed where nobody saw it, so that no archive has it."""
-    raw.run("cd /")
-    sandbox.mounts[0].unmount()
-    sandbox.write_outside(f"{sandbox.project}/raw/7.txt", "other\n")
-    told = sh.text(f"{sandbox.project}/top", check=3, cwd="/").stderr
-    assert "raw/7.txt@1 is not archived, and is not there any more: this is not complete" in told
-    path = os.path.join(sandbox.path, "taken")
-    told = sandbox.shfs("export", "--with-data", "-o", path, "sh", "top", check=3).stderr
-    assert told.count("warning") == 1 and "raw/7.txt@1" in told and len(contents(f"{path}.data")) == 39
-    done = sandbox.run("bash", path, empty(sandbox), cwd="/", check=1)
-    assert "raw/7.txt is not archived, and not the same any more" in done.stderr
-
-
-@pytest.mark.users("ordinary")
-def test_verify(study, sandbox):
-    study.run("sh run.sh; sort -rn out.csv > top")
-    study.run("date +%N > now; cat top now > end")
-    for name in "sh", "make":
-        done = sandbox.shfs("export", "--verify", name, "top")
-        assert "top@1 comes out the same" in done.stderr and "SHFS_STORE" in done.stdout
-        path = os.path.join(sandbox.path, name)
-        done = sandbox.shfs("export", "--verify", "-o", path, name, "out.csv", "end", check=1)
-        assert "out.csv@1 comes out the same" in done.stdout and "end@1 comes out with other bytes" in done.stderr
-        assert os.path.exists(path)
-    study.run("[ -e ~/project/config.yaml ] && cat top > last".replace("~/project/", "../project/"))
-    assert "it failed: bash ended with 1" in sandbox.shfs("export", "--verify", "sh", "last", check=1).stderr
-    assert "not made to be run" in sandbox.shfs("export", "--verify", "dot", "top", check=2).stderr
-    for name in "cwl", "snakemake":
-        assert "top@1 comes out the same" in sandbox.shfs("export", "--verify", name, "top", timeout=60).stderr
-    assert not [n for n in os.listdir(f"{sandbox.path}/tmp") if n.startswith("shfs-verify")]
 
 
 # --- the graph, for other programs ---
