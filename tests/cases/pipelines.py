@@ -52,18 +52,40 @@ LINES = {
 }
 
 
-class Pipelines:
-    """top: an empty directory, which write(name, text) fills before any line is executed."""
+# What one line leaves where nothing is recorded, another one takes. {t} is there, {n} a number. (A stage of a pipeline
+# that uses no recorded file at all is not seen by a mount: "head $TMPDIR/{t} | tac > {o}".)
+LEAVE = (
+    "sort {a} > $TMPDIR/t{n}",
+    "cp {a} $TMPDIR/t{n}",
+    "cat {a} {b} | rev > $TMPDIR/t{n}",
+    "tee $TMPDIR/t{n} < {a} > {o}",
+)
+TAKE = (
+    "cat $TMPDIR/{t} {b} > {o}",
+    "sort $TMPDIR/{t} > {o}",
+    "cp $TMPDIR/{t} {o}",
+    "head -c 9999 $TMPDIR/{t} > {o}",
+    "sort {b} $TMPDIR/{t} | rev > {o}",
+)
 
-    def __init__(self, seed, kinds, n_lines):
+
+class Pipelines:
+    """top: an empty directory, which write(name, text) fills before any line is executed. between: some lines leave
+    files elsewhere that others take."""
+
+    def __init__(self, seed, kinds, n_lines, between=False):
         self.random = random.Random(seed)
         self.inputs = {name: self._text(name) for name in INPUTS}
         self.changed = self.random.choice(INPUTS)
         self.read = set(INPUTS)  # what lines read
         self.lines, self.templates = [], [line for kind in kinds for line in LINES[kind]]
-        files = list(INPUTS)
+        files, left = list(INPUTS), []
         for n in range(n_lines):
             line = self.random.choice(self.templates)
+            if between and self.random.random() < 0.4:
+                line = self.random.choice(TAKE if left and self.random.random() < 0.6 else LEAVE)
+                line = line.replace("{t}", self.random.choice(left or [""])).replace("{n}", str(n))
+            left += [f"t{n}"] * (f"/t{n}" in line and line.replace(str(n), "{n}") in LEAVE)
             a, b = self.random.sample(files, 2)
             self.read |= {name for name, field in ((a, "{a}"), (b, "{b}")) if field in line}
             o, p = f"o{n}", f"p{n}"
@@ -72,7 +94,7 @@ class Pipelines:
             if line.count("{o}") > 1:
                 self.read.add(o)
             self.lines.append(line.format(a=a, b=b, o=o, p=p))
-            made = [f"{x}.{o}" for x in (a, b)] if ".{o}" in line else [o] + [p] * ("{p}" in line)
+            made = [f"{x}.{o}" for x in (a, b)] if ".{o}" in line else [o] * ("{o}" in line) + [p] * ("{p}" in line)
             files += [name for name in made if name not in files]
 
     def _text(self, name):
@@ -87,9 +109,9 @@ class Pipelines:
         for name, text in self.inputs.items():
             write(name, text)
 
-    def change(self):
+    def change(self, name=None):
         """The line that changes an input, once all is made."""
-        return f"echo {self.random.getrandbits(64):x} >> {self.changed}"
+        return f"echo {self.random.getrandbits(64):x} >> {name or self.changed}"
 
     def executed(self, top, change=None):
         """{name: content} of what the lines leave in another directory, after the change."""
@@ -104,3 +126,108 @@ class Pipelines:
             env = {"PATH": os.environ["PATH"], "TMPDIR": f"{top}.tmp", "LC_ALL": "C.UTF-8"}
             subprocess.run(["bash", "-c", line], cwd=top, env=env, check=True)
         return {path.name: path.read_bytes() for path in pathlib.Path(top).iterdir()}
+
+
+# What is done to files that are there already; {n} is a number. For exports, which have to bring a past.
+EDITS = {
+    "in place": (
+        "sed -i s/in/{n}/ {a}",
+        "echo {n} >> {a}",
+        "cat {b} >> {a}",
+        "sort -o {a} {a}",
+        "echo {n} > {a}",
+        "sort {b} > {a}",
+        "printf {n} | dd of={a} conv=notrunc status=none",
+        "truncate -s 9 {a}",
+        "rev {a} > {a}.new && mv {a}.new {a}",
+        "sed -i s/in/{n}/ {a}; sort {a} {b} > {o}; sed -i 's/$/!/' {a}",
+    ),
+    "moved": (
+        "mv {a} {o}",
+        "mv {a} {b}",
+        "cp {a} {o}",
+        "cp {a} {b}",
+        "cp -p {a} {b}.bak",
+        "ln -f {a} {o}",
+        "mv {a} {o}; sort {o} > {a}",
+        "mkdir -p d{n}; mv {a} d{n}/{o}",
+        "mkdir -p d{n}; sort {a} > d{n}/{o}",
+        "cp -r . $TMPDIR/{o}; mkdir c{n}; cp $TMPDIR/{o}/{a} c{n}/",
+        "ls -d d? 2> /dev/null | while read d; do mv $d $d.{n}; done",
+        "sort {a} > {o}.tmp; mv {o}.tmp {b}",
+    ),
+    "removed": (
+        "rm {a}",
+        "rm -f {a}; sort {b} > {a}",
+        "rm -f {a} {b}; echo {n} > {a}",
+        "rm -f o*",
+        "rm -rf d*",
+        "cp {a} {o}; rm {a}; cp {o} {a}",
+    ),
+    "failed": (
+        "cat {a} missing > {o}",
+        "sort {a} > {o}; false",
+        "grep nothing {a} > {o}",
+        "sort {a} > {o} && cat missing >> {o} && sort {b} > {p}",
+    ),
+    "at once": (
+        "sort {a} > {o} & sort {b} > {p}; wait",
+        "{{ sleep 0.05; cat {b} {a} > {o}; }} & rev {b} > {p}; wait",
+        "sort {a} > x.tmp; rev x.tmp > {o}; rm x.tmp",
+        "rev {a} > x.tmp; mv x.tmp {o}",
+    ),
+    "scripts": (
+        "make -s",
+        "make -s",
+        "touch {a}; make -s",
+        "make -s -B m1",
+        "sh script {a} {o}",
+        "sh script {a} {b}",
+        "sed -i 's/sort/sort -r/' script; sh script {a} {o}",
+        "echo 'rev {a} > {o}' > s{n}; sh ./s{n}",
+        "find . -name 'o*' | sort | xargs -r cat > all{n}",
+    ),
+}  # fmt: skip
+# These need what only their shell knows, or what lies elsewhere.
+NEEDY = {
+    "shell": ("so {a} > {o}", "cat {a} | so > {o}", "twice {a} > {o}", "sort $X > {o}", "X={a}"),
+    "kept elsewhere": ("sort {a} > $TMPDIR/kept", "cat $TMPDIR/kept {b} > {o}", "cp {a} ../kept", "cat ../kept {b} > {o}"),
+}
+MAKEFILE = "all: m1 m2\nm1: in0 in1\n\tsort in0 in1 > m1\nm2: m1 in2\n\tcat m1 in2 > m2\n"
+SHELL_STATE = "alias so=sort; twice() { cat $1 $1; }; X=in0"
+
+
+class Edits:
+    """Lines that do something to the files that there are, whatever becomes of it."""
+
+    def __init__(self, seed, needy):
+        self.random = random.Random(seed)
+        self.inputs = {name: "".join(f"{name} {self.random.getrandbits(32):x}\n" for _ in range(5)) for name in INPUTS}
+        kinds = [LINES[kind] for kind in LINES] + [EDITS[kind] for kind in EDITS] * 2
+        self.kinds = kinds + [NEEDY[kind] for kind in NEEDY] * 3 if needy else kinds
+        self.needy = [line for kind in NEEDY.values() for line in kind]
+        self.lines, self.needy_lines = [], []
+
+    def lay_out(self, write):
+        write("script", SCRIPT)
+        write("Makefile", MAKEFILE)
+        for name, text in self.inputs.items():
+            write(name, text)
+
+    def next(self, files):
+        """A line for a directory that has these files."""
+        files = [name for name in files if name not in ("Makefile", "script")] + ["in1"] * 2
+        if self.lines and self.random.random() < 0.1:
+            line = self.random.choice(self.lines)
+        else:
+            template = self.random.choice(self.random.choice(self.kinds))
+            n = len(self.lines)
+            a, b = self.random.choice(files), self.random.choice(files)
+            line = template.format(a=a, b=b, o=f"o{n}", p=f"p{n}", n=n)
+            if template in self.needy:
+                self.needy_lines.append(line)
+        self.lines.append(line)
+        return line
+
+    def some(self, files, n):
+        return self.random.sample(files, min(n, len(files)))

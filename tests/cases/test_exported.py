@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Exports of random work at a prompt (pipelines.py), each run in an empty directory with nothing but what it brings:
+what comes out is what lies in the project, or the export says before that it may not be, with a reason that is true.
+SHFS_TEST_SEEDS says with which numbers, SHFS_TEST_LINES how many lines each has; with SHFS_TEST_SOAK it goes on with
+others (./dev soak)."""
+
+import io
+import os
+import tarfile
+import zlib
+
+import pytest
+
+from harness import contents
+from pipelines import SHELL_STATE, Edits
+
+pytestmark = pytest.mark.either
+
+HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
+if HOURS:  # about 4 s each
+    SEEDS = [zlib.crc32(os.environ["SHFS_TEST_DIR"].encode()) + n for n in range(int(HOURS * 900))]
+else:
+    SEEDS = [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "1 2 3 4").split()]
+N_LINES = int(os.environ.get("SHFS_TEST_LINES", "10"))
+SLOW = ("snakemake", "cwl")  # take seconds to start: one of them for each tenth project
+FORMS = os.environ.get("SHFS_TEST_FORMS", "sh make").split()
+
+
+def project_files(sandbox):
+    # root may not look into a mount of somebody else's
+    with tarfile.open(fileobj=io.BytesIO(sandbox.run("tar", "c", ".").stdout_bytes)) as tar:
+        return {m.name.removeprefix("./"): tar.extractfile(m).read() for m in tar if m.isreg() or m.islnk()}
+
+
+def run_export(sandbox, form, path, top):
+    """The files that an export makes where there is nothing else."""
+    argv = {
+        "sh": ["bash", path, top],
+        "make": ["make", "-j3", "-f", path],
+        "snakemake": ["snakemake", "-q", "-c3", "-s", path],
+        "cwl": ["cwltool", "--quiet", "--preserve-entire-environment", "--outdir", top, path],
+    }[form]
+    home = sandbox.mkdir(f"{top}.home")
+    clean = ["env", "-i", f"PATH={sandbox.env['PATH']}", f"HOME={home}", f"TMPDIR={home}", "LC_ALL=C.UTF-8"]
+    clean += [f"{name}={value}" for name, value in sandbox.env.items() if name.endswith("SAN_OPTIONS")]
+    done = sandbox.run(*clean, *argv, cwd=top, check=False, timeout=60)
+    return done, contents(f"{top}/results" if form == "cwl" else top)
+
+
+class Checked:
+    """The exports of one project."""
+
+    def __init__(self, sandbox, work, truth):
+        self.sandbox, self.work, self.truth = sandbox, work, truth
+        self.n = 0
+
+    def says(self):
+        return "\n".join(self.work.lines)
+
+    def check(self, form, name):
+        self.n += 1
+        path = os.path.join(self.sandbox.path, f"export-{self.n}")
+        told = self.sandbox.shfs("export", "-o", path, form, "--", name, check=False)
+        case = f"{form} {name}: {told.stderr}\n{self.says()}"
+        if told.status:
+            assert self.is_true(told), case
+            return False
+        top = self.sandbox.mkdir(f"{path}.top")
+        done, found = run_export(self.sandbox, form, path, top)
+        assert done.status == 0, f"{case}\n{done!r}"
+        assert found.get(name) == self.truth[name], f"{case}\n{found.get(name)}\nnot {self.truth[name]}"
+        return True
+
+    def is_true(self, told):
+        """It is about a line that needs what only its shell knew, or what lies elsewhere; or about a file that was
+        only read, got another time, and then another content: that it was the same is not proven."""
+        reasons = [line for line in told.stderr.splitlines() if "warning: " in line and "copied from where" not in line]
+        touched = any(line.startswith("touch ") for line in self.work.lines)
+        return told.status == 3 and all(any(line[:30] in reason for line in self.work.needy_lines)
+                                        or (touched and "is not there any more" in reason) for reason in reasons)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_exports_of_random_work(sandbox, shell, seed):
+    work = Edits(seed, needy=seed % 4 == 0)
+    work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
+    sandbox.mount()
+    terminal = shell()
+    terminal.run(f" {SHELL_STATE}")
+    files = sorted(work.inputs)
+    for _ in range(N_LINES):
+        terminal.run(work.next(files))
+        files = sorted(project_files(sandbox))
+    checked = Checked(sandbox, work, project_files(sandbox))
+    made = [name for name in files if checked.truth[name] != work.inputs.get(name, "").encode() and name not in ("script", "Makefile")]
+    forms = FORMS + ([SLOW[seed // 10 % 2]] if seed % 10 == 9 else [])
+    n_right = sum([checked.check(form, name) for name in work.some(made, 3) for form in forms])
+    # nothing is refused that can be done
+    assert n_right == checked.n or work.needy_lines or "touch " in checked.says(), checked.says()
