@@ -53,11 +53,11 @@ LINES = {
 
 
 # What one line leaves where nothing is recorded, another one takes. {t} is there, {n} a number. (A stage of a pipeline
-# that uses no recorded file at all is not seen by a mount: "head $TMPDIR/{t} | tac > {o}".)
+# that uses no recorded file at all is not seen by a mount: "head $TMPDIR/{t} | tac > {o}", "cat {a} | rev > $TMPDIR/t{n}".)
 LEAVE = (
     "sort {a} > $TMPDIR/t{n}",
     "cp {a} $TMPDIR/t{n}",
-    "cat {a} {b} | rev > $TMPDIR/t{n}",
+    "cat {a} {b} > $TMPDIR/t{n}",
     "tee $TMPDIR/t{n} < {a} > {o}",
 )
 TAKE = (

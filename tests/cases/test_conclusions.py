@@ -59,3 +59,30 @@ def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
     now = contents(sandbox)
     differs = {name for name in truth if now.get(name) != (changed if refused else truth)[name]}
     assert not differs, f"rerun{' was refused' if refused else ''}: {differs}\n{said}"
+
+
+def sources(sandbox, name):
+    graph = json.loads(sandbox.shfs("why", "--json", name).stdout)
+    return {os.path.basename(version["path"]) for version in graph["versions"] if version["is_source"]} & set(INPUTS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_why_beside_full_runs(sandbox, shell, tmp_path, seed):
+    """What a file depends on is what changes it; also by way of files where nothing is recorded."""
+    work = Pipelines(seed, KINDS, N_LINES, between=True)
+    work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
+    sandbox.mount()
+    terminal = shell()
+    for line in work.lines:
+        terminal.run(line)
+    made = contents(sandbox)
+    for name in INPUTS:
+        os.mkdir(tmp_path / name)
+    runs = {name: work.executed(str(tmp_path / name), work.change(name)) for name in INPUTS}
+    said, false = "\n".join(work.lines), []
+    for name in set(made) - set(INPUTS) - {"script"}:
+        truth = {source for source, run in runs.items() if run[name] != made[name]}
+        found = sources(sandbox, name)
+        assert truth <= found, f"{name}: missing {truth - found}\n{said}"
+        false += [(name, source) for source in found - truth]
+    assert len(false) <= len(made) * len(INPUTS) * 0.02, f"too many {false}\n{said}"
