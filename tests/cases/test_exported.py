@@ -73,10 +73,12 @@ class Checked:
 
     def is_true(self, told):
         """It is about a line that needs what only its shell knew, or what lies elsewhere; or about a file that was
-        only read, got another time, and then another content: that it was the same is not proven."""
+        only read, got another time, and then another content: that it was the same is not proven. Where a line was
+        executed twice, what the first one left elsewhere may seem to be what the second one took."""
+        twice = [line for line in self.work.lines if self.work.lines.count(line) > 1 and "$TMPDIR" in line]
         reasons = [line for line in told.stderr.splitlines() if "warning: " in line and "copied from where" not in line]
         touched = any(line.startswith("touch ") for line in self.work.lines)
-        return told.status == 3 and all(any(line[:30] in reason for line in self.work.needy_lines)
+        return told.status == 3 and all(any(line[:30] in reason for line in self.work.needy_lines + twice)
                                         or (touched and "is not there any more" in reason) for reason in reasons)
 
 
@@ -96,4 +98,5 @@ def test_exports_of_random_work(sandbox, shell, seed):
     forms = FORMS + ([SLOW[seed // 10 % 2]] if seed % 10 == 9 else [])
     n_right = sum([checked.check(form, name) for name in work.some(made, 3) for form in forms])
     # nothing is refused that can be done
-    assert n_right == checked.n or work.needy_lines or "touch " in checked.says(), checked.says()
+    exceptions = work.needy_lines or "touch " in checked.says() or len(set(work.lines)) < len(work.lines)
+    assert n_right == checked.n or exceptions, checked.says()
