@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
+#include <sys/sendfile.h>
+
+#define COPY_BYTES (1 << 20)
 
 int shfs_write_all(int fd, const void *data, size_t len)
 {
@@ -20,6 +23,15 @@ int shfs_write_all(int fd, const void *data, size_t len)
 		len -= n;
 	}
 	return 0;
+}
+
+int shfs_copy_fd(int from, int to)
+{
+	ssize_t n;
+
+	while ((n = TEMP_FAILURE_RETRY(sendfile(to, from, NULL, COPY_BYTES))) > 0)
+		;
+	return n ? -errno : 0;
 }
 
 ssize_t shfs_pread_full(int fd, void *data, size_t len, off_t offset)

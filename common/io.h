@@ -17,6 +17,9 @@
 /* Writes all of it. -EIO when write(2) makes no progress. */
 _must_check_ int shfs_write_all(int fd, const void *data, size_t len);
 
+/* Copies what is left to read of a regular file. */
+_must_check_ int shfs_copy_fd(int from, int to);
+
 /* Reads up to len bytes from offset; fewer only at the end of the file. Returns the
  * count. */
 _must_check_ ssize_t shfs_pread_full(int fd, void *data, size_t len, off_t offset);
