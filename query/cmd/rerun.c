@@ -452,6 +452,22 @@ static int open_rerun(struct shfs_context *ctx, struct rerun *rerun)
 	return 0;
 }
 
+/* Nothing is run as long as an earlier command's work may lie about. */
+static int put_back_left(struct rerun *rerun)
+{
+	int r = shfs_rerun_put_back_left(&rerun->plan, opts.dry_run);
+
+	if (r > 0 && opts.dry_run) {
+		shfs_warn("an earlier rerun was killed while a command ran");
+		shfs_hint("shfs rerun puts back what that changed, before all else");
+	}
+	if (r >= 0)
+		return 0;
+	shfs_error("what the command of a killed rerun left cannot be put back: %s",
+	           strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
 static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct rerun rerun = { 0 };
@@ -462,6 +478,8 @@ static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	code = open_rerun(ctx, &rerun);
+	if (!code && !opts.in_scratch)
+		code = put_back_left(&rerun);
 	if (!code)
 		code = opts.command ? add_named_command(&rerun)
 		                    : add_paths(&rerun, argc, argv);

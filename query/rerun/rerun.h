@@ -7,7 +7,8 @@
  * removed first, as they were not there then. They must be archived and the work of a
  * command that is run again, and their project must be recorded, unless forced. Files
  * that a command read have to exist; files that it changed in place or removed have to be
- * as they were then.
+ * as they were then. If it fails, or is interrupted or killed, the project is put back as
+ * it was before (put-back.h).
  *
  * In a scratch copy it finds the versions that it is given, and nothing else.
  */
@@ -92,6 +93,10 @@ struct shfs_rerun_watcher {
  * (shfs_runner_signal); or a negative errno. */
 _must_check_ int shfs_rerun_run(struct shfs_rerun *rerun,
                                 const struct shfs_rerun_watcher *watcher);
+
+/* Puts back what commands left that ran in place when an earlier rerun was killed; only
+ * looks for that if dry. 1; 0: there was nothing to put back; or a negative errno. */
+_must_check_ int shfs_rerun_put_back_left(struct shfs_rerun *rerun, bool dry);
 
 /* --- between rerun.c and run.c --- */
 

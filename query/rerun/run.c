@@ -6,16 +6,15 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/secrets.h"
+#include "query/base/mounts.h"
+#include "query/rerun/put-back.h"
 #include "query/rerun/runner.h"
 #include "query/restore/restore-journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
-
-#define COPY_BYTES (1 << 20)
 
 struct run {
 	struct shfs_rerun *rr;
@@ -24,7 +23,10 @@ struct run {
 	const char *shell; /* of the runner; NULL: none is running */
 	struct shfs_restorer *restorer;
 	struct shfs_restore_journal
-		*journal; /* if forced and no mount records; else NULL */
+		*journal;          /* if forced and no mount records; else NULL */
+	struct shfs_before before; /* of the step that runs in place */
+	struct shfs_before_place place;
+	bool noted; /* before is, in place */
 };
 
 /* --- is it needed, and can it be run --- */
@@ -128,6 +130,114 @@ static int clear_place(struct run *run, const struct shfs_rerun_step *step,
 	return r;
 }
 
+/* --- in place: what was there --- */
+
+/* Adds the projects that the step works in: recorded now or, if forced, before. */
+static int add_roots(struct run *run, const struct shfs_rerun_step *step)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	const struct shfs_uses *uses = &step->entry.uses;
+	const struct shfs_mount *mount;
+	int r = shfs_mounts_list(0, NULL, &mounts);
+
+	mount = r ? NULL : shfs_mounts_around(&mounts, step->entry.command.cwd);
+	if (mount)
+		r = shfs_before_add_root(&run->before, mount->dir);
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		const struct shfs_use *use = &uses->list[i];
+		_cleanup_version_ struct shfs_version v = { 0 };
+		_cleanup_free_ char *root = NULL;
+
+		if (use->kind == SHFS_USE_READ)
+			continue;
+		mount = shfs_mounts_around(&mounts, use->path);
+		if (mount)
+			r = shfs_before_add_root(&run->before, mount->dir);
+		if (mount || r || !use->made_id)
+			continue;
+		r = shfs_version_load(run->rr->index, use->made_id, &v);
+		if (r > 0)
+			r = shfs_version_root(run->rr->index, &v, &root);
+		if (r > 0)
+			r = shfs_before_add_root(&run->before, root);
+	}
+	return MIN(r, 0);
+}
+
+/* Copies a file that the step is known to change, if the store does not have it. */
+static int keep_known(struct run *run, const char *path)
+{
+	struct shfs_before_file *f = shfs_before_find(&run->before, path);
+	_cleanup_version_ struct shfs_version version = { 0 };
+	int r;
+
+	if (!f)
+		shfs_buf_add(&run->before.born, path, strlen(path) + 1);
+	if (!f || f->known)
+		return 0;
+	f->known = true;
+	if (!S_ISREG(f->mode))
+		return 0;
+	r = shfs_put_back_version(run->rr->index, f, run->before.begin_ns, &version);
+	if (r > 0 && version.mtime_ns != f->mtime_ns)
+		r = shfs_rerun_compare(run->rr, path, &version);
+	if (!r)
+		r = shfs_before_set_aside(&run->place, &run->before, f);
+	return MIN(r, 0);
+}
+
+static int keep_all_known(struct run *run, const struct shfs_rerun_step *step)
+{
+	const struct shfs_uses *uses = &step->entry.uses;
+	int r = 0;
+
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		const struct shfs_use *use = &uses->list[i];
+
+		if (use->kind == SHFS_USE_READ)
+			continue;
+		r = keep_known(run, use->path);
+		if (!r && use->from && use->kind == SHFS_USE_RENAMED)
+			r = keep_known(run, use->from);
+	}
+	for (size_t i = 0; i < uses->n_temporary && !r; i++)
+		r = keep_known(run, uses->temporary[i].path);
+	return r;
+}
+
+/* The exit status of its recorded run, or 0 if that failed. */
+static int expected_status(const struct shfs_rerun_step *step)
+{
+	const struct shfs_command_row *c = &step->entry.command;
+
+	return c->has_status && !(step->stale && step->stale->failed) ? (int)c->status
+	                                                              : 0;
+}
+
+/* Notes in the store how the project is before the step. */
+static int note_before(struct run *run, const struct shfs_rerun_step *step)
+{
+	struct shfs_before *before = &run->before;
+	int r;
+
+	shfs_before_clear(before);
+	before->begin_ns = shfs_clock_ns(CLOCK_REALTIME);
+	before->expected = expected_status(step);
+	before->number = run->runner.number + 1;
+	before->session = *run->runner.session ? strdup(run->runner.session) : NULL;
+	r = *run->runner.session && !before->session ? -ENOMEM : add_roots(run, step);
+	if (!r)
+		r = shfs_before_look(before, run->rr->store);
+	if (!r)
+		r = keep_all_known(run, step);
+	if (!r)
+		r = shfs_before_save(&run->place, before);
+	run->noted = !r;
+	if (r)
+		shfs_error("cannot keep what is there before the command");
+	return r;
+}
+
 /* Checks results again: much time may have passed. 1 after a message. */
 static int check_still(struct run *run, const struct shfs_rerun_step *step)
 {
@@ -187,15 +297,13 @@ static int copy_unarchived_file(struct run *run, const char *path,
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 		                     shfs_ns_timespec(v->mtime_ns) };
 	_cleanup_close_ int from = -1, to = -1;
-	ssize_t n = 1;
 
 	if (!place || make_dir(run, &(struct shfs_uses){ 0 }, path, true))
 		return -ENOMEM;
 	from = open(v->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	to = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, v->mode & 0777);
-	while (from >= 0 && to >= 0 && n > 0)
-		n = sendfile(to, from, NULL, COPY_BYTES);
-	if (from >= 0 && to >= 0 && !n && !futimens(to, times) && shfs_rerun_is_there(v))
+	if (from >= 0 && to >= 0 && !shfs_copy_fd(from, to) && !futimens(to, times) &&
+	    shfs_rerun_is_there(v))
 		return 0;
 	shfs_show_path(&shown, v->path);
 	shfs_error("cannot copy %s: %s", shown.data ?: "",
@@ -279,6 +387,7 @@ static int get_runner(struct run *run, const char *shell)
 		                      ? NULL
 		                      : run->rr->options.store_path,
 		.to_stderr = run->rr->options.to_stderr,
+		.end_fd = run->place.dirfd,
 	};
 	int r;
 
@@ -304,48 +413,43 @@ static int prepare_step(struct run *run, const struct shfs_rerun_step *step,
 	if (!r && run->rr->options.top)
 		r = put_needs(run, step);
 	else if (!r)
-		r = check_still(run, step) ?: clear_place(run, step, away);
+		r = check_still(run, step) ?: clear_place(run, step, away) ?: note_before(run, step);
 	return r ? r : shfs_runner_signal() ? -EINTR : 0;
 }
 
-static void warn_not_put_back(const struct shfs_rerun_result *result)
+/* Puts back what a failed command has changed. */
+static int put_back_step(struct run *run, struct shfs_rerun_step *step)
 {
-	_cleanup_buf_ struct shfs_buf name = { 0 };
+	struct shfs_put_back how = { run->rr->index, run->rr->store, run->restorer,
+		                     &run->place, false };
+	int r = shfs_put_back(&how, &run->before);
 
-	shfs_show_path(&name, result->use->path);
-	shfs_warn(
-		"%s stays as the failed command left it: its earlier content may not be "
-		"archived (shfs log %s)",
-		name.data ?: "", name.data ?: "");
-}
-
-/* Restores contents after a failure: results may be half made. Only contents in the
- * store. */
-static void roll_back(struct run *run, struct shfs_rerun_step *step)
-{
-	for (size_t i = 0; i < step->n_results && !run->rr->options.top; i++) {
+	for (size_t i = 0; i < step->n_results && r >= 0; i++) {
 		struct shfs_rerun_result *result = &step->results[i];
-		struct shfs_restore_target target = { "/", result->use->path + 1 };
-		_cleanup_buf_ struct shfs_buf message = { 0 };
+		const struct shfs_before_file *f =
+			shfs_before_find(&run->before, result->use->path);
 
-		if (!result->before.path || result->outcome == SHFS_RERUN_SAME)
-			continue;
-		if (!(result->before.flags & SHFS_CONTENT_OBJECT))
-			warn_not_put_back(result);
-		else if (shfs_restore(run->restorer, &result->before, &target, &message))
-			shfs_warn("%s", message.data ?: "");
-		else
+		if (f && !f->left)
 			result->outcome = SHFS_RERUN_SAME;
+		else if (!f && access(result->use->path, F_OK))
+			result->outcome = SHFS_RERUN_NOT_MADE;
 	}
+	if (r > 0)
+		shfs_hint("shfs rerun tries again to put it back");
+	return r;
 }
 
-/* The exit status of its recorded run, or 0 if that failed. */
-static int expected_status(const struct shfs_rerun_step *step)
+/* Ends what note_before began: 0; 1: not all could be put back; or a negative errno. */
+static int end_step_in_place(struct run *run, struct shfs_rerun_step *step)
 {
-	const struct shfs_command_row *c = &step->entry.command;
+	int r = 0;
 
-	return c->has_status && !(step->stale && step->stale->failed) ? (int)c->status
-	                                                              : 0;
+	if (!run->noted)
+		return 0;
+	run->noted = false;
+	if (step->state == SHFS_RERUN_FAILED)
+		r = put_back_step(run, step);
+	return r ? r : shfs_before_drop(&run->place);
 }
 
 static int run_step_text(struct run *run, struct shfs_rerun_step *step)
@@ -356,7 +460,6 @@ static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 		.text = c->text,
 		.text_len = c->text_len,
 		.cwd = cwd,
-		.expected = expected_status(step),
 	};
 	int r = cwd ? prepare_step(run, step, &command.away) : -ENOMEM;
 
@@ -377,7 +480,7 @@ static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 
 static int do_step(struct run *run, struct shfs_rerun_step *step)
 {
-	int r = 0;
+	int r = 0, back = 0;
 
 	if (lacks_input(run->rr, step)) {
 		step->state = SHFS_RERUN_LEFT_OUT;
@@ -386,12 +489,13 @@ static int do_step(struct run *run, struct shfs_rerun_step *step)
 	} else {
 		run->watcher->begin(run->watcher->arg, step);
 		r = run_step_text(run, step);
-		if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
-			roll_back(run, step);
+		if (r < 0)
+			step->state = SHFS_RERUN_FAILED;
+		back = end_step_in_place(run, step);
 	}
 	if (!r || r == -EINTR)
 		run->watcher->end(run->watcher->arg, step);
-	return r;
+	return r ? r : back > 0 ? -EIO : back;
 }
 
 static int prepare_rerun(struct run *run)
@@ -401,15 +505,60 @@ static int prepare_rerun(struct run *run)
 	int r = shfs_restorer_new(rr->store, rr->index, rr->config, options,
 	                          &run->restorer);
 
-	return !r && rr->options.force && !rr->options.top
-	               ? shfs_restore_journal_new(rr->store, rr->index, rr->config,
-	                                          &run->journal)
-	               : r;
+	if (!r && rr->options.force && !rr->options.top)
+		r = shfs_restore_journal_new(rr->store, rr->index, rr->config,
+		                             &run->journal);
+	return !r && !rr->options.top ? shfs_before_open(rr->store, &run->place) : r;
+}
+
+/* Puts back what the killed command of one earlier rerun left: 1; 0: it ended well. */
+static int put_back_left(const struct shfs_rerun *rr, struct shfs_restorer *restorer,
+                         const struct shfs_before_place *place, bool dry)
+{
+	struct shfs_put_back how = { rr->index, rr->store, restorer, place, true };
+	_cleanup_before_ struct shfs_before before = { 0 };
+	bool ended = true;
+	int r = shfs_before_load(place, &before, &ended);
+
+	if (r < 0 || dry)
+		return r < 0 ? r : r && !ended;
+	if (!ended) {
+		shfs_warn("an earlier rerun was killed: what its command changed is put "
+		          "back");
+		r = shfs_put_back(&how, &before);
+		if (r)
+			return r < 0 ? r : -EIO;
+	}
+	r = shfs_before_drop(place);
+	return r ? r : !ended;
+}
+
+int shfs_rerun_put_back_left(struct shfs_rerun *rr, bool dry)
+{
+	_cleanup_restorer_ struct shfs_restorer *restorer = NULL;
+	struct shfs_restore_options options = { .force = true };
+	int r = shfs_restorer_new(rr->store, rr->index, rr->config, options, &restorer);
+	int found = 0;
+
+	while (!r) {
+		struct shfs_before_place place;
+
+		r = shfs_before_open_left(rr->store, &place);
+		if (r <= 0)
+			break;
+		r = put_back_left(rr, restorer, &place, dry);
+		shfs_before_close(rr->store, &place);
+		found |= r > 0;
+		if (dry) /* one says it all */
+			break;
+		r = MIN(r, 0);
+	}
+	return r < 0 ? r : found;
 }
 
 int shfs_rerun_run(struct shfs_rerun *rr, const struct shfs_rerun_watcher *watcher)
 {
-	struct run run = { .rr = rr, .watcher = watcher };
+	struct run run = { .rr = rr, .watcher = watcher, .place = { -1, -1, "" } };
 	bool failed = false;
 	int r = prepare_rerun(&run);
 
@@ -423,6 +572,8 @@ int shfs_rerun_run(struct shfs_rerun *rr, const struct shfs_rerun_watcher *watch
 		}
 	}
 	shfs_runner_end(&run.runner);
+	shfs_before_clear(&run.before);
+	shfs_before_close(rr->store, &run.place);
 	shfs_restorer_free(run.restorer);
 	shfs_restore_journal_free(run.journal);
 	return r ? r : failed;

@@ -5,7 +5,7 @@
 #include "common/io.h"
 #include "common/proc.h"
 #include "common/redact.h"
-#include "query/restore/xattr.h"
+#include "query/rerun/before.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -14,13 +14,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/sendfile.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define NOT_FOUND  127 /* as in shells */
-#define COPY_BYTES (1 << 20)
+#define NOT_FOUND 127 /* as in shells */
 
 /* --- signals --- */
 
@@ -319,71 +318,31 @@ static bool read_all(int fd, void *data, size_t len)
 	return true;
 }
 
+static int send_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		data += MAX(n, 0);
+		len -= MAX(n, 0);
+	}
+	return 0;
+}
+
 /* --- files that are removed for a run --- */
 
-struct away {
-	const char *path; /* borrowed */
-	int fd;           /* of the removed file; -1: there was none, or it is a
-	                   * directory */
-};
-
-/* Removes it; a directory that is not empty stays, and its command will complain if need
- * be. */
-static int take_path_away(struct away *file)
+/* Removes a file, or with a slash at its end a directory: if that is not empty it stays,
+ * and the command will complain if need be. */
+static int take_path_away(char *path)
 {
-	if (file->path[strlen(file->path) - 1] == '/') {
-		(void)!rmdir(file->path);
-		return 0;
-	}
-	file->fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (file->fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	return unlink(file->path) ? -errno : 0;
-}
+	size_t len = strlen(path);
 
-static int send_file_bytes(int from, int to)
-{
-	off_t offset = 0;
-	ssize_t n;
-
-	while ((n = sendfile(to, from, &offset, COPY_BYTES)) > 0)
-		;
-	return n ? -errno : 0;
-}
-
-static int copy_file_back(int from, int to)
-{
-	_cleanup_buf_ struct shfs_buf left = { 0 };
-	struct timespec times[2];
-	struct stat st;
-	int r = fstat(from, &st) ? -errno : send_file_bytes(from, to);
-
-	if (!r)
-		r = shfs_xattr_copy(from, to, &left);
-	if (r)
-		return r;
-	times[0] = st.st_atim;
-	times[1] = st.st_mtim;
-	return fchmod(to, st.st_mode & 0777) || futimens(to, times) ? -errno : 0;
-}
-
-/* Puts the file back, unless there is a new one. */
-static int put_back(const struct away *file)
-{
-	_cleanup_free_ char *dir = strdup(file->path);
-	_cleanup_close_ int fd = -1;
-	int r = -ENOMEM;
-
-	if (dir) {
-		*strrchr(dir, '/') = '\0';
-		r = shfs_mkdir_p_at(AT_FDCWD, *dir ? dir : "/", 0777);
-	}
-	if (r)
-		return r;
-	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
-	return copy_file_back(file->fd, fd);
+	if (path[len - 1] != '/')
+		return unlink(path) && errno != ENOENT ? -errno : 0;
+	(void)!rmdir(path);
+	return 0;
 }
 
 /* --- one command --- */
@@ -391,51 +350,28 @@ static int put_back(const struct away *file)
 struct request {
 	size_t cwd_len, text_len, away_len; /* lengths of the texts that follow, with
 	                                     * NULs */
-	int expected;
 };
 
-static int run_request(struct log *log, const char *shell, const struct request *request,
-                       char *text, struct away *away, size_t n)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < n && !r; i++)
-		r = take_path_away(&away[i]);
-	if (!r)
-		r = run_shell_text(log, shell, text);
-	for (size_t i = 0; i < n && r && r != request->expected; i++) {
-		int error = away[i].fd < 0 ? 0 : put_back(&away[i]);
-
-		if (error)
-			dprintf(STDERR_FILENO,
-			        "shfs: cannot restore the earlier files: %s\n",
-			        strerror(-error));
-	}
-	return r;
-}
-
-static int serve_request(struct log *log, const char *shell,
+static int serve_request(struct log *log, const struct shfs_runner_options *o,
                          const struct request *request, char *bytes)
 {
 	char *text = bytes + request->cwd_len, *paths = text + request->text_len;
-	struct away *away = calloc(request->away_len + 1, sizeof(*away));
-	size_t n = 0;
-	int r;
+	int r = chdir(bytes) ? -errno : 0;
 
-	for (char *path = paths; away && path < paths + request->away_len;
+	for (char *path = paths; path < paths + request->away_len && !r;
 	     path += strlen(path) + 1)
-		away[n++] = (struct away){ path, -1 };
-	r = !away          ? -ENOMEM
-	    : chdir(bytes) ? -errno
-	                   : run_request(log, shell, request, text, away, n);
-	for (size_t i = 0; i < n; i++)
-		shfs_closep(&away[i].fd);
-	free(away);
+		r = take_path_away(path);
+	if (r)
+		return r;
+	r = run_shell_text(log, o->shell, text);
+	if (o->end_fd >= 0)
+		(void)!shfs_before_note_end(o->end_fd, r);
 	return r;
 }
 
 /* Runs one command. False: no more will come. */
-static bool serve_run_request(int fd, struct log *log, const char *shell)
+static bool serve_run_request(int fd, struct log *log,
+                              const struct shfs_runner_options *o)
 {
 	_cleanup_free_ char *bytes = NULL;
 	struct request request;
@@ -448,30 +384,56 @@ static bool serve_run_request(int fd, struct log *log, const char *shell)
 	bytes = malloc(len);
 	if (!bytes || !read_all(fd, bytes, len))
 		return false;
-	answer = serve_request(log, shell, &request, bytes);
-	return !shfs_write_all(fd, &answer, sizeof(answer));
+	answer = serve_request(log, o, &request, bytes);
+	return !send_all(fd, (const char *)&answer, sizeof(answer));
 }
 
-static void runner_child(int fd, const struct shfs_runner_options *o)
+/* The process that gave the commands was killed: so is the one that runs. */
+static void end_group(int sig)
+{
+	(void)sig;
+	kill(0, SIGTERM);
+}
+
+/* Has a signal come when the parent ends. A signal of our own: those of shfs_runner_catch
+ * are caught here, too, and a program that is executed gets the default again. */
+static void end_with_parent(pid_t parent)
+{
+	struct sigaction action = { .sa_handler = end_group };
+
+	sigaction(SIGUSR1, &action, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	if (getppid() != parent)
+		_exit(0);
+}
+
+static void runner_child(int fd, pid_t parent, const struct shfs_runner_options *o)
 {
 	int null = open("/dev/null", O_RDONLY), started;
 	struct log log = { .fd = -1, .redactor = o->redactor };
+	char session[SHFS_RUNNER_SESSION_MAX] = { 0 };
 
 	setsid();
+	end_with_parent(parent);
 	dup2(null, STDIN_FILENO);
 	close(null);
 	if (o->to_stderr)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	started = o->store_path ? open_run_log(&log, o) : 0;
-	if (!shfs_write_all(fd, &started, sizeof(started)) && !started)
-		while (serve_run_request(fd, &log, o->shell))
+	if (log.fd >= 0)
+		snprintf(session, sizeof(session), "%.8s-%" PRIu32 "-%" PRIu64, log.boot,
+		         log.self.pid, log.self.start_ticks);
+	if (!shfs_write_all(fd, &started, sizeof(started)) &&
+	    !shfs_write_all(fd, session, sizeof(session)) && !started)
+		while (serve_run_request(fd, &log, o))
 			;
 	_exit(0);
 }
 
 int shfs_runner_begin(const struct shfs_runner_options *o, struct shfs_runner *out)
 {
-	struct shfs_runner runner;
+	struct shfs_runner runner = { 0 };
+	pid_t self = getpid();
 	int fds[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
@@ -480,7 +442,7 @@ int shfs_runner_begin(const struct shfs_runner_options *o, struct shfs_runner *o
 	runner.pid = fork();
 	if (!runner.pid) {
 		close(fds[0]);
-		runner_child(fds[1], o);
+		runner_child(fds[1], self, o);
 	}
 	r = -errno;
 	close(fds[1]);
@@ -489,7 +451,8 @@ int shfs_runner_begin(const struct shfs_runner_options *o, struct shfs_runner *o
 		return r;
 	}
 	runner.fd = fds[0];
-	if (!read_all(runner.fd, &r, sizeof(r)))
+	if (!read_all(runner.fd, &r, sizeof(r)) ||
+	    !read_all(runner.fd, runner.session, sizeof(runner.session)))
 		r = -EPIPE;
 	*out = runner;
 	if (r)
@@ -528,25 +491,12 @@ static void await_answer(const struct shfs_runner *runner)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static int send_all(int fd, const char *data, size_t len)
-{
-	while (len) {
-		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		data += MAX(n, 0);
-		len -= MAX(n, 0);
-	}
-	return 0;
-}
-
 int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command *command,
                     int *status)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct request request = { strlen(command->cwd) + 1, command->text_len + 1,
-		                   command->away.len, command->expected };
+		                   command->away.len };
 	int r;
 
 	if (caught)
@@ -562,6 +512,7 @@ int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command
 	            : send_all(runner->fd, message.data, message.len);
 	if (r)
 		return r;
+	runner->number++;
 	await_answer(runner);
 	if (!read_all(runner->fd, status, sizeof(*status)))
 		return caught ? -EINTR : -EPIPE;

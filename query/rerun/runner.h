@@ -5,7 +5,8 @@
  * attributed to the commands as if they had been typed.
  *
  * It is in a session of its own without a terminal: no command can ask the user. The
- * shells read no files of the user (bash -c, zsh -f, fish --no-config).
+ * shells read no files of the user (bash -c, zsh -f, fish --no-config). If the process
+ * that started it is killed, the command that runs gets SIGTERM.
  */
 #pragma once
 
@@ -16,9 +17,15 @@
 
 struct shfs_redactor;
 
+#define SHFS_RUNNER_SESSION_MAX 48
+
 struct shfs_runner {
 	pid_t pid;
 	int fd; /* to it, and back */
+	/* the beginning of its boot's id, its pid and its start time, with dashes; "": it
+	 * has no hook log */
+	char session[SHFS_RUNNER_SESSION_MAX];
+	uint64_t number; /* of its last command there */
 };
 
 struct shfs_runner_options {
@@ -26,6 +33,7 @@ struct shfs_runner_options {
 	const char *store_path;         /* the store of the hook log; NULL: no hook log */
 	struct shfs_redactor *redactor; /* for the hook log; NULL: nothing is a secret */
 	bool to_stderr;                 /* where output of the commands goes */
+	int end_fd; /* shfs_before_note_end there when a command ends; -1: nowhere */
 };
 
 /* Starts a runner; the caller ends it. A negative errno. */
@@ -37,10 +45,8 @@ void shfs_runner_end(struct shfs_runner *runner);
 struct shfs_runner_command {
 	const char *text, *cwd;
 	size_t text_len;
-	int expected; /* expected exit status, besides 0 */
-	/* Paths, each with a NUL: files that are removed first, and put back if the
-	 * command ends otherwise and has not made them. A path that ends in a slash is a
-	 * directory, removed if it is empty. */
+	/* Paths, each with a NUL: files that are removed first. A path that ends in a
+	 * slash is a directory, removed if it is empty. */
 	struct shfs_buf away;
 };
 

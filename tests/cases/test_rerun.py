@@ -274,14 +274,26 @@ def test_half_a_result(work, sandbox):
 
 
 @pytest.mark.users("ordinary")
-def test_what_cannot_be_put_back_is_named(work, sandbox):
+def test_what_the_store_does_not_have_is_kept_for_a_moment(work, sandbox):
     """A rule keeps it out of the store."""
     sandbox.write(".shfsignore", b"s\n")
     work.run("sort data/in.csv > s; test ! -e stop")
     work.run("touch stop; echo by hand > s")
-    command = json.loads(sandbox.shfs("history", "--json", "-g", "sort data").stdout)["commands"][0]["id"]
-    run = sandbox.shfs("rerun", "--yes", "--force", "--command", command, check=1)
-    assert "s stays as the failed command left it" in run.stderr
+    run = sandbox.shfs("rerun", "--yes", "--force", "--command", command(sandbox, "sort data/in.csv > s; test ! -e stop"), check=1)
+    assert sandbox.read("s") == b"by hand\n" and "s@2  as it was" in run.stdout, run
+
+
+@pytest.mark.users("ordinary")
+def test_what_cannot_be_put_back_is_named(work, sandbox):
+    """The store does not have it, and that the command changes it could not be known."""
+    sandbox.write(".shfsignore", b"s\n")
+    sandbox.write("s", b"by hand\n")
+    text = "sort data/in.csv > t; if [ -e stop ]; then echo 1 > s; false; fi"
+    work.run(text)
+    work.run("touch stop; echo 4 >> data/in.csv")
+    run = sandbox.shfs("rerun", "--yes", check=1)
+    assert "s stays as it is: its earlier content is not archived" in run.stderr
+    assert sandbox.read("t") == b"1\n2\n3\n" and sandbox.read("s") == b"1\n"
 
 
 @pytest.mark.users("ordinary")

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""A step of a rerun that fails, is interrupted or killed leaves the tree as it was: random lines that change
+files in all ways and then fail, with the tree before beside the tree after. SHFS_TEST_SEEDS says with which
+numbers; with SHFS_TEST_SOAK it goes on with others (./dev soak)."""
+
+import glob
+import json
+import os
+import random
+import signal
+import zlib
+
+import pytest
+
+from harness import disk, wait_until
+
+pytestmark = pytest.mark.either
+
+HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
+if HOURS:  # about 2 s each
+    SEEDS = [zlib.crc32(os.environ["SHFS_TEST_DIR"].encode()) + n for n in range(int(HOURS * 1800))]
+else:
+    SEEDS = [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "1 2 3 4 5 6 7 8").split()]
+
+FILES = "a b c d/a d/b d/e/a empty ro two"
+DIRECTORIES = "d d/e hollow"
+# {f}, {g}: files that may be there; {d}, {h}: directories; {n}: a name that is new
+STEPS = (
+    "echo more >> {f}",
+    "echo new > {f}",
+    "head -c 3 in > {f}",
+    "sort in -o {f}",
+    ": > {f}",
+    "truncate -s 5 {f}",
+    "sed -i s/1/7/ {f}",
+    "echo x > {n}",
+    "cp {f} {g}",
+    "cp -p {f} {n}",
+    "mv {f} {g}",
+    "mv {f} {n}",
+    "mv {f} {n}; echo other > {f}",
+    "mv {f} {n}; echo other >> {n}",
+    "mv {f} .x; mv {g} {f}; mv .x {g}",
+    "mv {d} {n}",
+    "mv {d} {n}; mkdir {d}; echo other > {d}/a",
+    "mv {n} {h}/",
+    "rm {f}",
+    "rm {f}; mkdir {f}; echo deep > {f}/x",
+    "rm -r {d}",
+    "rm -r {d}; echo a file > {d}",
+    "rmdir {d}",
+    "mkdir {n}; echo x > {n}/x; chmod 500 {n}",
+    "mkdir -p {h}/{n}/{n}",
+    "chmod 600 {f}",
+    "chmod 755 {f}; echo more >> {f}",
+    "chmod 700 {d}",
+    "chmod 0 {h}",
+    "chmod 500 {h}",
+    "touch {f}",
+    "touch -d 2001-01-01 {f} {d}",
+    "cp -p {f} .x; echo more > {f}; touch -r .x {f}; rm .x",
+    "ln {f} {n}",
+    "ln -s {f} {n}",
+    "ln -sfn {g} link",
+    "rm link; cp in link",
+    "echo through >> link",
+    "ln -f {f} {g}",
+    "rm pipe",
+    "mkfifo n0",
+    "python3 -c 'import os; os.rename(\"a\", \"{n}\"); os.link(\"{n}\", \"a\")'",
+)
+ENDS = ("exit 3", "false", "kill -TERM $$", "kill -KILL $$", "set -e; false; echo never > a", "cat nothere")
+
+
+def tree(sandbox):
+    """{path: all about it}."""
+    listed = sandbox.sh(
+        "find . -printf '%y %m %U %G %T@ %i %n %p -> %l\\n'; find . -type f -exec sha256sum {} +", env={"LC_ALL": "C"}
+    ).stdout
+    found, inodes = {}, {}
+    for line in sorted(listed.splitlines()):
+        if " -> " in line:
+            kind, mode, uid, gid, time, inode, links, rest = line.split(" ", 7)
+            path, _, target = rest.partition(" -> ")
+            if kind == "f":
+                inodes.setdefault(inode, []).append(path)
+            links = links if kind == "f" else ""
+            found.setdefault(path, []).append(" ".join((kind, mode, uid, gid, time, links, target)))
+        else:
+            digest, _, path = line.partition("  ")
+            found.setdefault(path, []).append(digest)
+    for names in inodes.values():
+        for name in names:
+            found[name].append(" ".join(names))
+    return found
+
+
+def differences(before, after):
+    return [f"{path}: {before.get(path)} {after.get(path)}" for path in sorted({*before, *after}) if before.get(path) != after.get(path)]
+
+
+def lay_out(sandbox):
+    sandbox.sh(f"mkdir -p {DIRECTORIES}; seq 9 > in")
+    for name in FILES.split():
+        sandbox.sh(f"for i in 1 2 3; do echo $i {name}; done > {name}")
+    sandbox.sh(": > empty; chmod 444 ro; ln two three; ln -s a link; mkfifo pipe; chmod 750 d/e; touch -d 2020-02-02 a b d")
+
+
+def line_of(seed):
+    chosen = random.Random(seed)
+    steps = []
+    for _ in range(chosen.randint(1, 6)):
+        f, g = chosen.sample([*FILES.split(), "out", "three"], 2)
+        d, h = chosen.choice(DIRECTORIES.split()), chosen.choice(DIRECTORIES.split())
+        steps.append(chosen.choice(STEPS).format(f=f, g=g, d=d, h=h, n=f"n{chosen.randint(1, 3)}"))
+    return "; ".join(["sort in > out", *(f"[ -e ok ] || {{ {step}; }}" for step in steps), f"[ -e ok ] || {{ {chosen.choice(ENDS)}; }}"])
+
+
+def command(sandbox, text):
+    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    return next(c["id"] for c in commands if c["text"] == text)
+
+
+def stale(sandbox):
+    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
+    return {r["path"] for one in found["commands"] for r in one["results"]}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_failed_leaves_the_tree_as_it_was(sandbox, mount, shell, seed):
+    there = mount()
+    lay_out(sandbox)
+    line = line_of(seed)
+    work = shell()
+    sandbox.sh("touch ok")
+    work.run(line)
+    work.run("rm ok; echo 0 >> in")
+    there.settle()
+    before, was_stale = tree(sandbox), stale(sandbox)
+    run = sandbox.shfs("rerun", "--yes", check=False)
+    there.settle()
+    assert run.status == 1 and not differences(before, tree(sandbox)), f"{line}\n{run!r}"
+    assert "shfs: warning" not in run.stderr, run.stderr
+    assert stale(sandbox) == was_stale
+    # what has failed remains in history
+    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    assert [c["status"] for c in commands if c["text"] == line][0] != 0
+
+
+# --- killed, interrupted ---
+
+SLOW = (
+    "sort in > out; [ -e ok ] || { echo half > a; mv b n1; rm -r d/e; mkdir n2; echo x > n2/x; chmod 600 c; sleep 60; }"
+)
+
+
+@pytest.fixture
+def slow(sandbox, mount, shell):
+    """A step that is due, and does not end."""
+    there = mount()
+    lay_out(sandbox)
+    work = shell()
+    sandbox.sh("touch ok")
+    work.run(SLOW)
+    work.run("rm ok; echo 0 >> in")
+    there.settle()
+    return work
+
+
+def begin(sandbox):
+    """A rerun whose step does all but end."""
+    process = sandbox.popen([f"{os.environ['SHFS_TEST_PREFIX']}/bin/shfs", "rerun", "--yes"])
+    wait_until(lambda: sandbox.sh("stat -c %a c").stdout == "600\n", "the step")
+    return process
+
+
+def ended(sandbox):
+    """Whether no process of the step is left."""
+    return not sandbox.sh("pgrep -u $(id -u) -f '^sleep 60$'", check=False).stdout
+
+
+def test_interrupted(sandbox, slow):
+    before = tree(sandbox)
+    process = begin(sandbox)
+    process.send_signal(signal.SIGINT)
+    sandbox.allow_exit(-signal.SIGINT)
+    assert process.wait() == -signal.SIGINT
+    assert not differences(before, tree(sandbox)) and ended(sandbox)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("also", ["", "touch n3; echo mine >> c; echo other > n2/mine"])
+def test_killed(sandbox, slow, also):
+    """The next one puts it back, but for what was changed since."""
+    before = tree(sandbox)
+    process = begin(sandbox)
+    process.kill()
+    process.wait()
+    wait_until(lambda: ended(sandbox), "the step to end")
+    assert differences(before, tree(sandbox))
+    if also:
+        slow.run(also)
+    run = sandbox.shfs("rerun", "-n", check=False)
+    assert "an earlier rerun was killed" in run.stderr and differences(before, tree(sandbox))
+    sandbox.sh("touch ok")
+    before.update({name: about for name, about in tree(sandbox).items() if name in ("./ok", ".")})
+    run = sandbox.shfs("rerun", "--yes")
+    assert "what its command changed is put back" in run.stderr
+    now = tree(sandbox)
+    found = {line.partition(":")[0] for line in differences(before, now)}
+    assert found == {".", "./out"} | ({"./n3", "./c", "./n2", "./n2/mine"} if also else set())
+    assert ("c stays as it is: it was changed by another process" in run.stderr) == bool(also)
+    assert sandbox.read("out") == b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n"
+    if also:
+        assert sandbox.read("c").endswith(b"mine\n") and sandbox.read("n2/mine") == b"other\n"
+    assert not os.listdir(f"{sandbox.store}/rerun") and sandbox.shfs("rerun").stdout == "Nothing is stale.\n"
+
+
+def test_a_killed_rerun_whose_command_ended_well(sandbox, mount, shell):
+    """It is kept: shfs had only not heard of its end."""
+    mount()
+    lay_out(sandbox)
+    work = shell()
+    work.run("sort in > out; sleep 1 & trap '' TERM; sleep 1")
+    work.run("echo 0 >> in")
+    process = sandbox.popen([f"{os.environ['SHFS_TEST_PREFIX']}/bin/shfs", "rerun", "--yes"])
+    wait_until(lambda: sandbox.sh("head -c 1 out", check=False).stdout == "0", "the step")
+    process.kill()
+    process.wait()
+    wait_until(lambda: glob.glob(f"{sandbox.store}/rerun/*/ended"), "the end of the step")
+    assert "put back" not in sandbox.shfs("rerun", "--yes").stderr
+    assert sandbox.read("out").startswith(b"0\n1")
+
+
+def test_what_others_change_meanwhile_stays(sandbox, slow):
+    before = tree(sandbox)
+    process = begin(sandbox)
+    slow.run("echo theirs >> a; echo theirs > theirs; echo theirs > n2/theirs; echo theirs > d/a")
+    process.terminate()
+    sandbox.allow_exit(-signal.SIGTERM)
+    process.wait()
+    found = {line.partition(":")[0] for line in differences(before, tree(sandbox))}
+    assert found == {".", "./a", "./d/a", "./theirs", "./n2", "./n2/theirs"}
+    assert sandbox.read("a") == b"half\ntheirs\n" and sandbox.read("b") == b"1 b\n2 b\n3 b\n"
+
+
+@pytest.mark.users("root")
+def test_a_full_disk(sandbox, shell):
+    """The half of a file is given up before the whole of the old one is written."""
+    project = sandbox.project
+    with disk(sandbox, 20, where=project):
+        sandbox.mount()
+        sandbox.sh("head -c 6M /dev/urandom > in; seq 9 > a")
+        work = shell()
+        line = "cat in > out; [ -e ok ] || { cat in in in in > a; cat in in > b; }"
+        sandbox.sh("touch ok")
+        work.run(line)
+        work.run("rm ok; echo more >> in")
+        work.run("cd /")
+        before = tree(sandbox)
+        run = sandbox.shfs("rerun", "--yes", check=1)
+        after = tree(sandbox)
+        assert "No space left" in run.stderr and not differences(before, after), run
