@@ -154,7 +154,8 @@ static void show_sum(const struct rerun *rerun)
 	size_t ran = count_state(plan, SHFS_RERUN_RAN);
 	size_t unneeded = count_state(plan, SHFS_RERUN_UNNEEDED);
 	size_t failed = count_state(plan, SHFS_RERUN_FAILED);
-	size_t rest = plan->n - ran - unneeded - failed;
+	size_t refused = count_state(plan, SHFS_RERUN_REFUSED);
+	size_t rest = plan->n - ran - unneeded - failed - refused;
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
 	shfs_buf_printf(&out, "%s%zu command%s run", rerun->style->dim, ran,
@@ -164,6 +165,8 @@ static void show_sum(const struct rerun *rerun)
 		                unneeded);
 	if (failed)
 		shfs_buf_printf(&out, ", %zu failed", failed);
+	if (refused)
+		shfs_buf_printf(&out, ", %zu refused", refused);
 	if (rest)
 		shfs_buf_printf(&out, ", %zu not run", rest);
 	shfs_buf_printf(&out, "; results: %zu same, %zu different",
@@ -205,7 +208,7 @@ static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step
 	static const char *const words[] = {
 		[SHFS_RERUN_WAITS] = "waits",       [SHFS_RERUN_RAN] = "ran",
 		[SHFS_RERUN_FAILED] = "failed",     [SHFS_RERUN_UNNEEDED] = "unneeded",
-		[SHFS_RERUN_LEFT_OUT] = "left_out",
+		[SHFS_RERUN_LEFT_OUT] = "left_out", [SHFS_RERUN_REFUSED] = "refused",
 	};
 
 	shfs_json_object(json, NULL);
@@ -330,6 +333,14 @@ static int add_paths(struct rerun *rerun, int argc, char **argv)
 
 /* --- the run --- */
 
+/* Shows what is to be run: what is refused was named with the reason. */
+static void show_waiting(struct rerun *rerun)
+{
+	for (size_t i = 0; i < rerun->plan.n; i++)
+		if (rerun->plan.steps[i].state == SHFS_RERUN_WAITS)
+			show_step_head(rerun, &rerun->plan.steps[i]);
+}
+
 /* Asks whether to run: the user has not seen a list that was computed. */
 static int confirm_rerun(const struct rerun *rerun)
 {
@@ -342,10 +353,10 @@ static int confirm_rerun(const struct rerun *rerun)
 		shfs_hint("--yes confirms, --dry-run shows them");
 		return SHFS_EXIT_REFUSED;
 	}
-	for (size_t i = 0; i < rerun->plan.n; i++)
-		show_step_head((struct rerun *)rerun, &rerun->plan.steps[i]);
-	printf("\nRun %s? [y/N] ",
-	       rerun->plan.n == 1 ? "this command" : "these commands");
+	show_waiting((struct rerun *)rerun);
+	printf("\nRun %s? [y/N] ", count_state(&rerun->plan, SHFS_RERUN_WAITS) == 1
+	                                   ? "this command"
+	                                   : "these commands");
 	fflush(stdout);
 	if (fgets(answer, sizeof(answer), stdin) && (*answer == 'y' || *answer == 'Y')) {
 		putchar('\n');
@@ -381,15 +392,20 @@ static int run_plan(struct rerun *rerun)
 		signal(shfs_runner_signal(), SIG_DFL);
 		raise(shfs_runner_signal());
 	}
-	return r ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+	if (r)
+		return SHFS_EXIT_FAILURE;
+	return count_state(&rerun->plan, SHFS_RERUN_REFUSED) ? SHFS_EXIT_REFUSED
+	                                                     : SHFS_EXIT_OK;
 }
 
 static int show_dry(struct rerun *rerun)
 {
 	if (opts.json)
 		return json_rerun(rerun) ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+	show_waiting(rerun);
 	for (size_t i = 0; i < rerun->plan.n; i++)
-		show_step_head(rerun, &rerun->plan.steps[i]);
+		if (rerun->plan.steps[i].state == SHFS_RERUN_LEFT_OUT)
+			show_step_end(rerun, &rerun->plan.steps[i]);
 	return SHFS_EXIT_OK;
 }
 
@@ -424,7 +440,9 @@ static int carry_out_rerun(struct rerun *rerun)
 	if (opts.dry_run) {
 		int shown = show_dry(rerun);
 
-		return code ? code : shown;
+		return code                                            ? code
+		       : count_state(&rerun->plan, SHFS_RERUN_REFUSED) ? SHFS_EXIT_REFUSED
+		                                                       : shown;
 	}
 	if (!code)
 		code = confirm_rerun(rerun);
@@ -518,7 +536,8 @@ const struct shfs_command shfs_cmd_rerun = {
 		       "before. Without\n"
 		       "PATH: for everything below the working directory. Refuses (exit "
 		       "status 4) what\n"
-		       "could give a wrong result, or would lose something.",
+		       "could give a wrong result, or would lose something, and runs the "
+		       "rest.",
 	.options = {
 	{ "command", 0, "ID", "run this command, whether or not it is stale" },
 	{ "scratch", 0, "[=DIR]", "run in a copy, and leave the project as it is" },

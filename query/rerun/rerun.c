@@ -139,7 +139,7 @@ static bool comes_later(const struct shfs_rerun *rr, const struct shfs_rerun_ste
 {
 	for (size_t i = step - rr->steps; i < rr->n; i++)
 		if (rr->steps[i].entry.command.command_id == command_id)
-			return true;
+			return rr->steps[i].state == SHFS_RERUN_WAITS;
 	return false;
 }
 
@@ -184,6 +184,24 @@ bool shfs_rerun_need(const struct shfs_rerun *rr, const struct shfs_rerun_step *
 	else
 		out->as_then = true;
 	return !*maker;
+}
+
+bool shfs_rerun_lacks_input(const struct shfs_rerun *rr,
+                            const struct shfs_rerun_step *step)
+{
+	const struct shfs_uses *uses = &step->entry.uses;
+
+	for (size_t i = 0; i < uses->n; i++) {
+		struct shfs_rerun_need need;
+		struct shfs_rerun_step *maker;
+
+		shfs_rerun_need(rr, step, &uses->list[i], &need, &maker);
+		if (maker && (maker->state == SHFS_RERUN_FAILED ||
+		              maker->state == SHFS_RERUN_LEFT_OUT ||
+		              maker->state == SHFS_RERUN_REFUSED))
+			return true;
+	}
+	return false;
 }
 
 char *shfs_rerun_place(const struct shfs_rerun *rr, const char *path)
@@ -543,6 +561,8 @@ static int check_result(struct check *c, struct shfs_rerun_result *result)
 		             name.data ?: "");
 		return 0;
 	}
+	shfs_version_clear(&result->before);
+	result->before = (struct shfs_version){ 0 };
 	r = shfs_version_latest(c->rr->index, path, &result->before);
 	if (r <= 0)
 		return r;
@@ -708,9 +728,49 @@ static void refuse_unrecorded(struct check *c)
 	c->code = SHFS_EXIT_REFUSED;
 }
 
+/* Checks a step that is neither refused nor left out yet. *changed: it is now. */
+static int check_step(struct check *c, bool first, bool *changed)
+{
+	int r = 0;
+
+	c->code = 0;
+	if (first)
+		r = check_command(c);
+	if (!r && !c->code && shfs_rerun_lacks_input(c->rr, c->step)) {
+		c->step->state = SHFS_RERUN_LEFT_OUT;
+		*changed = true;
+	} else if (!r && !c->code) {
+		r = c->in_place ? check_in_place(c) : check_scratch(c);
+	}
+	if (c->code) {
+		c->step->state = SHFS_RERUN_REFUSED;
+		*changed = true;
+	}
+	return r;
+}
+
+/* Checks all steps until no more fall out: a step may overwrite what a later one makes
+ * anew, but only if that is run. */
+static int check_steps(struct check *c)
+{
+	bool first = true, changed = true;
+	int r = 0;
+
+	for (; changed && !r; first = false) {
+		changed = false;
+		for (size_t i = 0; i < c->rr->n && !r; i++) {
+			c->step = &c->rr->steps[i];
+			if (c->step->state == SHFS_RERUN_WAITS)
+				r = check_step(c, first, &changed);
+		}
+	}
+	return r;
+}
+
 int shfs_rerun_check(struct shfs_rerun *rr)
 {
 	struct check c = { .rr = rr, .in_place = !rr->options.top };
+	bool some = false;
 	int r = 0;
 
 	if (!rr->n)
@@ -718,18 +778,13 @@ int shfs_rerun_check(struct shfs_rerun *rr)
 	r = c.in_place
 	            ? shfs_mounts_list(SHFS_MOUNTS_ASK, rr->options.store_path, &c.mounts)
 	            : find_rerun_base(rr);
-	for (size_t i = 0; i < rr->n && !r; i++) {
-		int before = c.code;
-
-		c.step = &rr->steps[i];
-		c.code = 0;
-		r = check_command(&c);
-		if (!r && !c.code)
-			r = c.in_place ? check_in_place(&c) : check_scratch(&c);
-		c.code = MAX(c.code, before);
-	}
+	if (!r)
+		r = check_steps(&c);
 	if (c.n_refused > REASONS_MAX)
 		shfs_error("… and for %zu more reasons", c.n_refused - REASONS_MAX);
+	for (size_t i = 0; i < rr->n; i++)
+		some |= rr->steps[i].state == SHFS_RERUN_WAITS;
+	c.code = some ? 0 : SHFS_EXIT_REFUSED;
 	if (!r)
 		refuse_unrecorded(&c);
 	shfs_mounts_clear(&c.mounts);

@@ -40,6 +40,7 @@ enum shfs_rerun_state {
 	SHFS_RERUN_FAILED,
 	SHFS_RERUN_UNNEEDED, /* its inputs came out the same */
 	SHFS_RERUN_LEFT_OUT, /* its inputs were not made */
+	SHFS_RERUN_REFUSED,
 };
 
 struct shfs_rerun_step {
@@ -78,8 +79,10 @@ void shfs_rerun_clear(struct shfs_rerun *rerun);
 _must_check_ int shfs_rerun_add(struct shfs_rerun *rerun, int64_t command_id,
                                 const struct shfs_stale_run *stale);
 
-/* Checks all steps: 0; SHFS_EXIT_REFUSED after a message for each reason; or a negative
- * errno. Finds base, and the versions to compare results with. */
+/* Checks all steps, with a message for each reason to refuse one. 0: some can be run; the
+ * others are refused, or left out because they need a result of these. SHFS_EXIT_REFUSED:
+ * none can be; or a negative errno. Finds base, and the versions to compare results
+ * with. */
 _must_check_ int shfs_rerun_check(struct shfs_rerun *rerun);
 
 /* Callbacks during the run. */
@@ -89,8 +92,8 @@ struct shfs_rerun_watcher {
 	void *arg;
 };
 
-/* Runs the steps. 0: all that had to be run ended well; 1: not all; -EINTR: a signal came
- * (shfs_runner_signal); or a negative errno. */
+/* Runs the steps that are not refused. 0: all of them that had to be run ended well; 1:
+ * not all; -EINTR: a signal came (shfs_runner_signal); or a negative errno. */
 _must_check_ int shfs_rerun_run(struct shfs_rerun *rerun,
                                 const struct shfs_rerun_watcher *watcher);
 
@@ -111,6 +114,9 @@ struct shfs_rerun_need {
 bool shfs_rerun_need(const struct shfs_rerun *rerun, const struct shfs_rerun_step *step,
                      const struct shfs_use *use, struct shfs_rerun_need *out,
                      struct shfs_rerun_step **maker);
+/* Does the step need a result of a step that was not run, or failed? */
+bool shfs_rerun_lacks_input(const struct shfs_rerun *rerun,
+                            const struct shfs_rerun_step *step);
 /* The first step that makes path, if it comes before step; or NULL. */
 struct shfs_rerun_step *shfs_rerun_maker(const struct shfs_rerun *rerun, const char *path,
                                          const struct shfs_rerun_step *step);

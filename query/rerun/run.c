@@ -71,22 +71,6 @@ static bool is_step_needed(const struct shfs_rerun *rr,
 	return false;
 }
 
-static bool lacks_input(const struct shfs_rerun *rr, const struct shfs_rerun_step *step)
-{
-	const struct shfs_uses *uses = &step->entry.uses;
-
-	for (size_t i = 0; i < uses->n; i++) {
-		struct shfs_rerun_need need;
-		struct shfs_rerun_step *maker;
-
-		shfs_rerun_need(rr, step, &uses->list[i], &need, &maker);
-		if (maker && (maker->state == SHFS_RERUN_FAILED ||
-		              maker->state == SHFS_RERUN_LEFT_OUT))
-			return true;
-	}
-	return false;
-}
-
 /* --- in place: files that did not exist then --- */
 
 /* Saves a content that would be lost, as far as rules and limits allow. */
@@ -482,7 +466,9 @@ static int do_step(struct run *run, struct shfs_rerun_step *step)
 {
 	int r = 0, back = 0;
 
-	if (lacks_input(run->rr, step)) {
+	if (step->state == SHFS_RERUN_REFUSED)
+		return 0;
+	if (shfs_rerun_lacks_input(run->rr, step)) {
 		step->state = SHFS_RERUN_LEFT_OUT;
 	} else if (!is_step_needed(run->rr, step)) {
 		step->state = SHFS_RERUN_UNNEEDED;

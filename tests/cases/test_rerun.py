@@ -375,6 +375,40 @@ def test_refused(work, sandbox, text):
 
 
 @pytest.mark.users("ordinary")
+def test_what_is_refused_does_not_stop_the_rest(study, sandbox):
+    alone, of_alone, of_both = "sort data/in.csv > $name", "cat alone > after", "cat after top.txt > both"
+    for text in ("name=alone", alone, of_alone, of_both, "wc -l < data/in.csv > lines"):
+        study.run(text)
+    study.run("echo 4 >> data/in.csv")
+    shown = sandbox.shfs("rerun", "-n", check=4)
+    assert "wc -l" in shown.stdout and of_both not in shown.stdout
+    run = sandbox.shfs("rerun", "--json", "--yes", check=4)
+    assert run.stderr.count("uses the variable name") == 1
+    for text in of_alone, of_both:
+        assert re.search(rf"\({re.escape(text)}\) was not run: an input of it was not made", run.stderr), run
+    found = {c["text"]: c["state"] for c in json.loads(run.stdout)["commands"]}
+    ran = {"sh run.sh", SORT, "wc -l < data/in.csv > lines"}
+    assert found == {**dict.fromkeys(ran, "ran"), alone: "refused", of_alone: "left_out", of_both: "left_out"}
+    assert sandbox.read("lines") == b"4\n" and sandbox.read("top.txt") == b"12\n9\n6\n3\n"
+    assert sandbox.read("both") == b"1\n2\n3\n9\n6\n3\n" and stale(sandbox) == 3
+    # now there is nothing else
+    run = sandbox.shfs("rerun", "--yes", check=4)
+    assert "was not run" not in run.stderr and not run.stdout
+
+
+@pytest.mark.users("ordinary")
+def test_what_a_refused_one_would_make_anew_is_not_overwritten(work, sandbox):
+    """The first may overwrite what the second made later only if that is run, too."""
+    work.run("name=both")
+    work.run("cat data/in.csv > both; cat data/in.csv > a")
+    work.run("sort -r data/in.csv config.yaml > $name")
+    work.run("echo 4 >> data/in.csv")
+    run = sandbox.shfs("rerun", "--yes", check=4)
+    assert "uses the variable name" in run.stderr and "would overwrite both, which was changed since, by" in run.stderr
+    assert sandbox.read("both").startswith(b"rate") and sandbox.read("a") == b"1\n2\n3\n"
+
+
+@pytest.mark.users("ordinary")
 def test_variables_that_are_known(work, sandbox):
     work.run("export rate=4")
     texts = [
@@ -403,8 +437,9 @@ def test_the_work_of_others_is_not_overwritten(study, sandbox):
     study.run("sed -i s/3/5/ config.yaml")
     run = sandbox.shfs("rerun", "--yes", check=4)
     assert "would overwrite b, which was changed since, by" in run.stderr and "echo mine >> b" in run.stderr
-    # none of them was run
-    assert sandbox.read("out.csv") == b"3\n6\n9\n" and sandbox.read("b").endswith(b"mine\n")
+    assert sandbox.read("a") == b"3\n6\n9\n" and sandbox.read("b").endswith(b"mine\n")
+    # the rest was run
+    assert sandbox.read("out.csv") == b"5\n10\n15\n" and sandbox.read("top.txt") == b"15\n10\n5\n"
     rerun(sandbox, "--force")
     assert sandbox.read("b") == b"5\n10\n15\n"
     assert sandbox.shfs("cat", "b@2").stdout.endswith("mine\n")
