@@ -7,6 +7,7 @@ SHFS_TEST_KINDS of which kinds; with SHFS_TEST_SOAK it goes on with others (./de
 import io
 import json
 import os
+import random
 import tarfile
 import zlib
 
@@ -92,3 +93,55 @@ def test_why_beside_full_runs(sandbox, shell, tmp_path, seed):
         assert truth <= found, f"{name}: missing {truth - found}\n{said}"
         false += [(name, source) for source in found - truth]
     assert len(false) <= len(made) * len(INPUTS) * 0.02, f"too many {false}\n{said}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_restored_is_as_stale_as_it_was(sandbox, shell, seed):
+    """Random restores, also of inputs and to other places, runs and changes: a result is stale where it is not
+    what all lines would make now."""
+    chosen = random.Random(seed)
+    # each content is once there, and no line hides a change of what it reads
+    makers = {"mid": "sort -r in > mid", "out": "cat mid in2 > out", "late": "rev out > late"}
+    versions = dict.fromkeys(["in", "in2", *makers], 0)
+    sandbox.mount()
+    sandbox.sh("seq 9 > in; seq 5 > in2")
+    terminal, said = shell(), []
+
+    def run(line):
+        said.append(line)
+        return terminal.run(line)
+
+    for line in makers.values():
+        run(line)
+    for n in range(12):
+        name = chosen.choice(list(versions))
+        kind = chosen.choice(("change", "make", "restore", "restore", "damage", "all"))
+        if kind == "change":
+            run(f"echo {n}{chosen.getrandbits(32):x} >> {chosen.choice(['in', 'in2'])}")
+        elif kind == "make" and name in makers:
+            run(makers[name])
+        elif kind == "all":
+            for line in makers.values():
+                run(line)
+        else:
+            if kind == "damage":
+                run(f"echo damage {n} > {name}" if chosen.random() < 0.5 else f"rm {name}")
+            # the last one that was no damage
+            listed = json.loads(sandbox.shfs("log", "--json", name).stdout)["versions"]
+            good = [v["n"] for v in listed if not sandbox.shfs("cat", f"{name}@{v['n']}").stdout.startswith("damage")]
+            run(f"shfs restore {name}@{chosen.choice(good)}")
+
+    def made_of(files):
+        mid = b"".join(sorted(files["in"].splitlines(True), reverse=True))
+        rev = b"".join(line[::-1] + b"\n" for line in files["out"].splitlines())
+        return {"mid": mid, "out": files["mid"] + files["in2"], "late": rev}
+
+    now = contents(sandbox)
+    truth = dict(now)
+    for name in makers:
+        truth[name] = made_of(truth)[name]
+    # also what is right, but not what its line would make of what is there
+    wanted = {name for name in makers if not now[name] == truth[name] == made_of(now)[name]}
+    assert stale(sandbox) == wanted, "\n".join(said)
+    sandbox.shfs("rerun", "--yes")
+    assert contents(sandbox) == truth and stale(sandbox) == set(), "\n".join(said)
