@@ -351,43 +351,100 @@ static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
 	return r ? r : w->command_id != 0;
 }
 
-/* Does the program report a result, not a failure, by exit status 1? */
-static bool tells_by_status(const struct program *program)
+/* Does the program report a result, not a failure, by exit status 1; or something that
+ * need not concern all of its output? */
+static bool tells_by_status(const char *name, size_t len)
 {
 	static const char *const tellers[] = {
-		"*grep", "rg", "ag", "*diff", "cmp", "expr"
+		"*grep", "rg",   "ag",      "*diff",      "cmp",      "expr",
+		"test",  "git",  "pytest*", "py.test",    "flake8",   "pylint",
+		"mypy",  "ruff", "black",   "shellcheck", "cppcheck", "eslint",
+		"which", "find", "du",      "ls",         "tar",      "rsync",
 	};
-	const char *name = basename(program->exe);
 
-	return shfs_program_is_one_of(name, strlen(name), tellers, ARRAY_SIZE(tellers));
+	return shfs_program_is_one_of(name, len, tellers, ARRAY_SIZE(tellers));
+}
+
+static int look_for_teller(const struct shfs_word *word, void *arg)
+{
+	const char *slash = memrchr(word->text, '/', word->len);
+	size_t dir = slash ? (size_t)(slash + 1 - word->text) : 0;
+
+	(void)arg;
+	return tells_by_status(word->text + dir, word->len - dir);
 }
 
 /* Versions among which an earlier run of the command line is looked for. */
 #define EARLIER_MAX 64
 
-static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *v,
-                          const struct shfs_command_row *c)
+/* How an earlier run of the command line that made the file had ended: ENDED_WELL if any
+ * did. */
+enum ended { ENDED_NEVER, ENDED_SO, ENDED_WELL };
+
+static int note_earlier_end(struct shfs_stale *s, int64_t command_id,
+                            const struct shfs_command_row *c, enum ended *ended)
 {
-	struct shfs_version_fact older;
+	const struct shfs_command_row *other;
 	struct command_node *node;
-	int r;
+	int r = command_id && command_id != c->command_id
+	                ? shfs_graph_command(s->graph, command_id, &node)
+	                : 0;
 
-	for (int64_t n = v->n; n > 0 && v->n - n < EARLIER_MAX; n--) {
-		const struct shfs_command_row *other;
-
-		r = shfs_facts_version(s->graph->facts, v->file_id << 32 | n, &older);
-		if (r > 0 && older.command_id && older.command_id != c->command_id)
-			r = shfs_graph_command(s->graph, older.command_id, &node);
-		else if (r >= 0)
-			continue;
-		if (r < 0)
-			return r;
-		other = &node->entry.command;
-		if (r && other->has_status && !other->status && other->text &&
-		    !strcmp(other->text, c->text) && !strcmp(other->cwd, c->cwd))
-			return 1;
-	}
+	if (r <= 0)
+		return r;
+	other = &node->entry.command;
+	if (!other->has_status || !other->text || other->begin_ns > c->begin_ns ||
+	    strcmp(other->text, c->text) || strcmp(other->cwd, c->cwd))
+		return 0;
+	if (!other->status)
+		*ended = ENDED_WELL;
+	else if (other->status == c->status && *ended == ENDED_NEVER)
+		*ended = ENDED_SO;
 	return 0;
+}
+
+struct writes {
+	int64_t *access_ids;
+	size_t n, cap;
+};
+
+static int note_write(const struct shfs_access *a, void *arg)
+{
+	struct writes *writes = arg;
+
+	if (!a->made_n)
+		return 0;
+	if (!MAKE_ROOM(writes->access_ids, writes->n, writes->cap))
+		return -ENOMEM;
+	writes->access_ids[writes->n++] = a->access_id;
+	return 0;
+}
+
+/* A version that was moved there has no open, one that was made again no version. */
+static int find_earlier_end(struct shfs_stale *s, const struct shfs_version_fact *v,
+                            const struct shfs_command_row *c, enum ended *ended)
+{
+	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_version_fact older;
+	struct writes writes = { 0 };
+	int64_t owner;
+	int r = 0;
+
+	*ended = ENDED_NEVER;
+	for (int64_t n = v->n; n > 0 && v->n - n < EARLIER_MAX && r >= 0; n--) {
+		r = shfs_facts_version(facts, v->file_id << 32 | n, &older);
+		if (r > 0)
+			r = note_earlier_end(s, older.command_id, c, ended);
+	}
+	if (r >= 0)
+		r = shfs_facts_opens_of_file(facts, v->file_id, note_write, &writes);
+	for (size_t i = writes.n; i-- && writes.n - i <= EARLIER_MAX && r >= 0;) {
+		r = shfs_facts_owner(facts, writes.access_ids[i], &owner);
+		if (r > 0)
+			r = note_earlier_end(s, owner, c, ended);
+	}
+	free(writes.access_ids);
+	return MIN(r, 0);
 }
 
 /* A process that wrote a file, and what all the programs that it executed are. */
@@ -420,7 +477,8 @@ static int look_at_writer_program(const struct shfs_process_fact *p, void *arg)
 
 	if (r <= 0)
 		return r;
-	w->tells |= tells_by_status(program);
+	w->tells |=
+		tells_by_status(basename(program->exe), strlen(basename(program->exe)));
 	w->executed |= !shfs_program_is_shell(basename(program->exe));
 	return 0;
 }
@@ -455,6 +513,21 @@ static int is_last_result(struct shfs_stale *s, const struct shfs_version_fact *
 #define STATUS_SIGNAL  128 /* 128 + the number of the signal */
 #define STATUS_PIPE    141 /* head had enough */
 
+/* Does the status say that its program failed? It does if it is that of one program, and
+ * not of another one after it; what had ended so before is as it should be. last: the
+ * command made nothing after the file. */
+static int is_failure(struct shfs_stale *s, const struct shfs_version_fact *v,
+                      const struct shfs_command_row *c, bool last)
+{
+	enum ended ended;
+	int r = find_earlier_end(s, v, c, &ended);
+
+	if (r || ended != ENDED_NEVER)
+		return r ? r : ended == ENDED_WELL;
+	return last && c->status != STATUS_PIPE && shfs_text_is_pipeline(c->text) &&
+	       (c->status != 1 || !shfs_text_words(c->text, look_for_teller, NULL));
+}
+
 static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
                       const struct writer *w, const struct shfs_command_row *c)
 {
@@ -481,7 +554,7 @@ static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
 	          (c->status >= STATUS_NOT_RUN && c->status < STATUS_SIGNAL &&
 	           !programs.executed)))
 		return 1;
-	return had_ended_well(s, v, c);
+	return is_failure(s, v, c, r);
 }
 
 /* Finds the run that made the latest version. touched: the file was accessed since

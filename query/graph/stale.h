@@ -6,8 +6,8 @@
  * A result is the latest version of an existing file, made by a command that had read
  * other files; each job of a build tool counts as a command. A result is stale if one of
  * these inputs has another content now than the command read, or is stale itself; or if
- * its command failed: left nothing, was killed, or had ended well before with the same
- * command line.
+ * its command failed: left nothing, was killed, had ended well before with the same
+ * command line, or is a program that ended with an error as it never had before.
  * Files that told a build tool what to do (a Makefile) count until the same command, run
  * again, has read them and ended well. A content that shfs restored belongs to its first
  * maker.

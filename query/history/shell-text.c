@@ -376,6 +376,29 @@ int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, vo
 	return r;
 }
 
+bool shfs_text_is_pipeline(const char *text)
+{
+	const char *p = text + strspn(text, BLANKS);
+
+	if (*p == '!' || *p == '{' || !*p)
+		return false;
+	while (*p) {
+		size_t n = redirection(p);
+
+		if (n)
+			p += n;
+		else if (strchr("<>", *p)) /* "<(…)" */
+			p = skip_part(p + 1, false, 0);
+		else if (*p == '#' && strchr(BLANKS, p[-1]))
+			return !strchr(p, '\n');
+		else if (strchr("\n;&(", *p) || !strncmp(p, "||", 2))
+			return false;
+		else
+			p = skip_part(p, false, 0);
+	}
+	return true;
+}
+
 void shfs_text_show_unknown(struct shfs_buf *out, const char *word, size_t len)
 {
 	shfs_buf_str(out, "runs ");

@@ -23,5 +23,9 @@ struct shfs_word {
 int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, void *arg),
                     void *arg);
 
+/* Is it one command line of programs, with pipes at most: is its exit status that of the
+ * last program? */
+bool shfs_text_is_pipeline(const char *text);
+
 /* Adds why a command cannot be run again: it runs this word, which is no program. */
 void shfs_text_show_unknown(struct shfs_buf *out, const char *word, size_t len);

@@ -617,6 +617,30 @@ def test_what_a_failed_command_left(sandbox, shell):
     assert shown.count("its command ended with") == 5, shown
 
 
+def test_what_a_failed_program_left(sandbox, shell):
+    """What is there may be cut short, unless the program reports a result by its status, or always ends so."""
+    sandbox.sh("seq 9 > in; seq 5 > in2; echo 'head -c 5 in > $1; exit $2' > script; touch ok")
+    half = "o.write(open('in').read()[:9]); o.flush()"
+    sandbox.write("half.py", f"import sys\no = open(sys.argv[1], 'w')\n{half}\nopen('nosuch')\n")
+    sandbox.mount()
+    bash = shell()
+    failed = (
+        "python3 half.py raised", f'python3 -c "o = open(\'inline\', \'w\'); {half}; raise SystemExit(2)"', "sh script status 3",
+        "cat in nosuch > missing", "sort in | sh script piped 1", "grep 1 in nosuch > searched", "sh script well $([ -e ok ]; echo $?)",
+    )  # fmt: skip
+    right = (
+        "grep 1 in > some", "diff in in2 > differ", "cmp in in2 > compared", "sort in > tested; [ -e nosuch ]", "sort in > found; grep -q zzz in",
+        "python3 -m pytest --version nosuch > checked; cat in >> checked; (exit 1)", "cat in | head -1 > pipe", "! sort in > inverse",
+        "sh script always 1", "yes | head -3 | cat - in > some2", "sort in > found2; ls nosuch",
+    )  # fmt: skip
+    for line in (f"cd {sandbox.project}", "sh script always 1", "sh script well $([ -e ok ]; echo $?)", "rm ok; echo 0 >> in2", *failed, *right):
+        bash.run(line)
+    runs = ask(sandbox, "stale", check=1)["commands"]
+    assert {p["path"].rpartition("/")[2] for run in runs for p in run["results"]} == {
+        "raised", "inline", "status", "missing", "piped", "searched", "well"
+    }, runs  # fmt: skip
+
+
 def test_labels_of_a_build(sandbox, shell):
     """A recipe is called by the program that did its work, not by its shell, nor by what that ran for itself."""
     sandbox.write("util.c", "int main(void) { return 0; }\n")

@@ -94,12 +94,43 @@ static void test_state(void **state)
 	FREE("echo fg; ./fg; fgrep x in");
 }
 
+static void test_pipelines(void **state)
+{
+	static const char *const are[] = {
+		"sort in > out",
+		" cat in | head -c 5 >| out 2>&1",
+		"python3 -c 'a; b && c' &> out",
+		"sort \"$(echo a; echo b)\" > out # a; b",
+		"LC_ALL=C sort <(tac in) >> out",
+		"sort \\; a\\&b > out",
+	};
+	static const char *const are_not[] = {
+		"",
+		"sort in > out; false",
+		"sort in > out && false",
+		"sort in &",
+		"sort in || true",
+		"! sort in > out",
+		"(sort in)",
+		"{ sort in; }",
+		"sort in\nfalse",
+		"a # b\ndone",
+		"for i in a; do b; done",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(are); i++)
+		assert_true(shfs_text_is_pipeline(are[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(are_not); i++)
+		assert_false(shfs_text_is_pipeline(are_not[i]));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_variables),
 		cmocka_unit_test(test_quotes),
 		cmocka_unit_test(test_state),
+		cmocka_unit_test(test_pipelines),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
