@@ -96,8 +96,19 @@ static void append_run(struct shfs_stale *s, struct shfs_stale_run *run)
 	s->last = &run->next;
 }
 
+static int compare_begins(const void *left, const void *right)
+{
+	const struct run_node *a = *(struct run_node *const *)left;
+	const struct run_node *b = *(struct run_node *const *)right;
+	int64_t x = a->r.entry->command.begin_ns, y = b->r.entry->command.begin_ns;
+
+	return (x > y) - (x < y);
+}
+
 /* Puts each command that is run again, with all of its jobs, behind those that make
- * inputs of any of them; those in a circle come in any order. The other runs follow. */
+ * inputs of any of them; those in a circle come in any order. Else in the order in which
+ * they were run: what one overwrites of another's is its own in the end. The other runs
+ * follow. */
 static int order_commands(struct shfs_stale *s)
 {
 	_cleanup_free_ struct run_node **all = NULL;
@@ -110,6 +121,7 @@ static int order_commands(struct shfs_stale *s)
 		return -ENOMEM;
 	for (struct shfs_stale_run *run = s->first; run; run = run->next)
 		all[i++] = container_of(run, struct run_node, r);
+	qsort(all, n, sizeof(*all), compare_begins);
 	s->last = &s->first;
 	for (i = 0; i < n; i++) {
 		struct run_node *top = all[i], *before;
