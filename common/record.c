@@ -619,6 +619,21 @@ static void x_preimage(struct coder *c, unsigned head, struct shfs_rec_preimage 
 	p->content = x_content(c, p->content);
 }
 
+/* Codes nothing by the context: readers that do not know this type skip it. */
+static void x_program(struct coder *c, struct shfs_rec_program *p)
+{
+	uint32_t mode = c->context->mode;
+
+	p->process = x_u64(c, p->process);
+	p->path = x_bytes(c, p->path);
+	c->context->mode = 0;
+	p->content = x_content(c, p->content);
+	c->context->mode = mode;
+	p->manager = x_bytes(c, p->manager);
+	p->package = x_bytes(c, p->package);
+	p->version = x_bytes(c, p->version);
+}
+
 static void x_lost(struct coder *c, struct shfs_rec_lost *l)
 {
 	l->count = x_u64(c, l->count);
@@ -648,6 +663,9 @@ static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 		x_lost(c, &rec->lost);
 		return true;
 	case SHFS_REC_END:
+		return true;
+	case SHFS_REC_PROGRAM:
+		x_program(c, &rec->program);
 		return true;
 	default:
 		return false;
@@ -688,7 +706,8 @@ static bool context_failed(const struct shfs_record_context *context)
 {
 	return context->files->names.failed || context->path.failed ||
 	       context->path2.failed || context->exe.failed || context->cwd.failed ||
-	       context->argv.failed || context->marker.failed || context->device.failed ||
+	       context->argv.failed || context->marker.failed ||
+	       context->environment.failed || context->device.failed ||
 	       context->stream.failed || context->streams.failed;
 }
 
@@ -716,17 +735,25 @@ static int context_begin(struct shfs_record_context *context)
 	return context->files ? 0 : -ENOMEM;
 }
 
-/* Does the record have fields behind those that version 2 began with? Readers that do not
- * know them skip them. */
+/* Does the record have fields that version 2 did not begin with? Readers that do not know
+ * them skip them. */
 static bool has_more_fields(const struct shfs_record *rec)
 {
-	return rec->type == SHFS_REC_PROCESS && rec->process.streams.len;
+	return (rec->type == SHFS_REC_PROCESS && rec->process.streams.len) ||
+	       rec->type == SHFS_REC_PROGRAM;
 }
 
-static void x_more_fields(struct coder *c, struct shfs_record *rec)
+/* end: of the body; NULL where it is written. */
+static void x_more_fields(struct coder *c, const unsigned char *end,
+                          struct shfs_record *rec)
 {
-	if (rec->type == SHFS_REC_PROCESS)
-		rec->process.streams = x_streams(c, rec->process.streams);
+	struct shfs_rec_process *p = &rec->process;
+
+	if (rec->type != SHFS_REC_PROCESS)
+		return;
+	p->streams = x_streams(c, p->streams);
+	if (end ? c->in->p < end : p->environment.len)
+		p->environment = x_text(c, &c->context->environment, p->environment);
 }
 
 /* Packs the body with its length in front. */
@@ -737,7 +764,7 @@ static void pack_long_body(struct coder *c, unsigned head, struct shfs_record *r
 
 	shfs_buf_reserve(&body, FIXED_MAX);
 	x_body(&inner, head, rec);
-	x_more_fields(&inner, rec);
+	x_more_fields(&inner, NULL, rec);
 	c->out->failed |= body.failed;
 	if (c->out->failed)
 		return;
@@ -751,9 +778,9 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 {
 	struct coder c = { .context = context, .out = out };
 	struct shfs_record copy = *rec;
-	unsigned head = rec->type;
+	unsigned head = (unsigned)rec->type <= HEAD_TYPE ? rec->type : 0;
 
-	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_END)
+	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_PROGRAM)
 		return -EINVAL;
 	shfs_buf_reserve(out, FIXED_MAX);
 	if (out->failed || context_begin(context))
@@ -770,6 +797,8 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 	if (!context->whole)
 		head |= HEAD_NS;
 	shfs_buf_u8(out, head);
+	if (!(head & HEAD_TYPE))
+		put_varint(out, rec->type);
 	x_head(&c, head, &copy);
 	if (head & HEAD_LONG)
 		pack_long_body(&c, head, &copy);
@@ -809,7 +838,7 @@ int shfs_record_unpack(struct shfs_record_context *context, struct shfs_cursor *
 	}
 	known = !in->failed && x_body(&c, head, rec);
 	if (known && !in->failed && end && in->p < end)
-		x_more_fields(&c, rec);
+		x_more_fields(&c, end, rec);
 	if (context_failed(context))
 		return -ENOMEM;
 	if (in->failed || (end && in->p > end) || (!known && !end))
@@ -829,6 +858,7 @@ void shfs_record_context_reset(struct shfs_record_context *context)
 		.cwd = context->cwd,
 		.argv = context->argv,
 		.marker = context->marker,
+		.environment = context->environment,
 		.device = context->device,
 		.stream = context->stream,
 		.streams = context->streams,
@@ -837,6 +867,7 @@ void shfs_record_context_reset(struct shfs_record_context *context)
 
 	empty.path.len = empty.path2.len = empty.exe.len = 0;
 	empty.cwd.len = empty.argv.len = empty.marker.len = 0;
+	empty.environment.len = 0;
 	empty.device.len = empty.stream.len = empty.streams.len = 0;
 	*context = empty;
 	if (!context->files)
@@ -853,6 +884,7 @@ void shfs_record_context_free(struct shfs_record_context *context)
 	shfs_buf_free(&context->cwd);
 	shfs_buf_free(&context->argv);
 	shfs_buf_free(&context->marker);
+	shfs_buf_free(&context->environment);
 	shfs_buf_free(&context->device);
 	shfs_buf_free(&context->stream);
 	shfs_buf_free(&context->streams);

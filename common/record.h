@@ -32,6 +32,7 @@ enum shfs_record_type {
 	SHFS_REC_LOST = 6,     /* records that could not be written, counted */
 	SHFS_REC_END =
 		7, /* the producer stopped in good order; last of its last segment */
+	SHFS_REC_PROGRAM = 8, /* which software a program is */
 	/*
 	 * records of the hook: text in the hook log (store/journal/hooklog.h), never in a
 	 * segment
@@ -116,6 +117,9 @@ struct shfs_rec_process {
 	struct shfs_bytes
 		streams; /* what its descriptors 0, 1 and 2 were, as /proc/PID/fd
 	                    names it, separated by NUL; empty: not known */
+	struct shfs_bytes environment; /* selected variables NAME=VALUE, sorted, each
+	                                  ended by a NUL; a NUL alone: it had none of
+	                                  them; empty: not known. Only with streams */
 };
 
 enum shfs_access_flags {
@@ -189,6 +193,20 @@ struct shfs_rec_preimage {
 	struct shfs_content content;
 };
 
+/*
+ * A program: what is known of the software that a path held from the time of the record
+ * on, until the next record of that path. Of a program that is a script, if a package has
+ * it.
+ */
+struct shfs_rec_program {
+	uint64_t process;            /* the first one that executed it */
+	struct shfs_bytes path;      /* absolute */
+	struct shfs_content content; /* of that file; never an object */
+	struct shfs_bytes manager;   /* by what the package is known: "dpkg", "conda",
+	                                "venv", "pip", "npm"; empty: no package */
+	struct shfs_bytes package, version;
+};
+
 struct shfs_rec_lost {
 	uint64_t count; /* records since the last SHFS_REC_LOST */
 	int32_t error;  /* errno of the first loss */
@@ -230,6 +248,7 @@ struct shfs_record {
 		struct shfs_rec_pathop pathop;
 		struct shfs_rec_preimage preimage;
 		struct shfs_rec_lost lost;
+		struct shfs_rec_program program;
 		struct shfs_rec_session session;
 		struct shfs_rec_begin begin;
 		struct shfs_rec_finish finish;
@@ -246,7 +265,7 @@ struct shfs_record_context {
 	uint64_t process, dev, ino, start_ticks;
 	uint32_t pid, mode;
 	bool whole; /* all times so far were whole microseconds */
-	struct shfs_buf path, path2, exe, cwd, argv, marker;
+	struct shfs_buf path, path2, exe, cwd, argv, marker, environment;
 	struct shfs_buf device, stream; /* the last ones */
 	struct shfs_buf streams;        /* of the record that was unpacked last */
 	uint32_t pipe;

@@ -15,8 +15,14 @@ static void touch(const struct shfs_record *rec)
 		fuzz_touch(rec->access.path);
 	if (rec->type == SHFS_REC_PATHOP)
 		fuzz_touch(rec->pathop.path2);
-	if (rec->type == SHFS_REC_PROCESS)
+	if (rec->type == SHFS_REC_PROCESS) {
 		fuzz_touch(rec->process.argv);
+		fuzz_touch(rec->process.environment);
+	}
+	if (rec->type == SHFS_REC_PROGRAM) {
+		fuzz_touch(rec->program.path);
+		fuzz_touch(rec->program.version);
+	}
 }
 
 /* Writes what can be read into out; returns how many records that are. */

@@ -59,6 +59,7 @@ static inline struct shfs_rec_process records_process(void)
 		.argv = { "env\0\0-i", 7 },
 		.marker = shfs_bytes_str("01234567-1-99-3"),
 		.streams = { "/dev/null\0pipe:[7]\0", 19 },
+		.environment = { "HOME=/h\0PATH=/bin\0", 18 },
 	};
 }
 
@@ -126,6 +127,17 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 		r.lost = (struct shfs_rec_lost){ .count = 1ULL << 33, .error = -28 };
 		break;
 	case 7:
+		r.type = SHFS_REC_PROGRAM;
+		r.program = (struct shfs_rec_program){
+			.process = 2,
+			.path = shfs_bytes_str("/usr/bin/sort"),
+			.content = records_content(6),
+			.manager = shfs_bytes_str("dpkg"),
+			.package = shfs_bytes_str("coreutils"),
+			.version = shfs_bytes_str("9.1-1"),
+		};
+		break;
+	case 8:
 		r.type = SHFS_REC_END;
 		break;
 	default:
@@ -191,6 +203,7 @@ static inline void records_same_process(const struct shfs_rec_process *a,
 	records_same_bytes(a->argv, b->argv);
 	records_same_bytes(a->marker, b->marker);
 	records_same_bytes(a->streams, b->streams);
+	records_same_bytes(a->environment, b->environment);
 }
 
 static inline void records_same_access(const struct shfs_rec_access *a,
@@ -245,6 +258,14 @@ static inline void records_same_payload(const struct shfs_record *a,
 		assert_int_equal(a->lost.error, b->lost.error);
 		break;
 	case SHFS_REC_END:
+		break;
+	case SHFS_REC_PROGRAM:
+		assert_true(a->program.process == b->program.process);
+		records_same_bytes(a->program.path, b->program.path);
+		records_same_content(&a->program.content, &b->program.content);
+		records_same_bytes(a->program.manager, b->program.manager);
+		records_same_bytes(a->program.package, b->program.package);
+		records_same_bytes(a->program.version, b->program.version);
 		break;
 	default:
 		fail_msg("type %d", a->type);

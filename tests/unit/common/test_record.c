@@ -183,7 +183,7 @@ static struct shfs_content draw_content(void)
 
 static void draw_record(struct shfs_record *rec, uint64_t seq, struct shfs_time near)
 {
-	assert_true(records_get(draw(4) ? 2 : draw(8), rec));
+	assert_true(records_get(draw(4) ? 2 : draw(9), rec));
 	rec->seq = draw(9) ? seq : draw_number();
 	rec->time = draw_time(near);
 	if (rec->type == SHFS_REC_ACCESS) {
@@ -204,6 +204,7 @@ static void draw_record(struct shfs_record *rec, uint64_t seq, struct shfs_time 
 	} else if (rec->type == SHFS_REC_PROCESS) {
 		rec->process.exe = draw_path();
 		rec->process.argv = draw_path();
+		rec->process.environment = draw_path();
 		rec->process.start_ticks = draw_number();
 	}
 }
@@ -228,6 +229,7 @@ static void keep_strings(struct shfs_record *rec, char **at)
 	} else if (rec->type == SHFS_REC_PROCESS) {
 		rec->process.exe = keep(rec->process.exe, at);
 		rec->process.argv = keep(rec->process.argv, at);
+		rec->process.environment = keep(rec->process.environment, at);
 	}
 }
 
