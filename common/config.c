@@ -28,8 +28,10 @@ int shfs_config_init(struct shfs_config *cfg)
 		.color = strdup("auto"),
 		.redact = true,
 		.secrets = strdup(""),
+		.environment = strdup(""),
 	};
-	if (!cfg->ignore || !cfg->archive_read || !cfg->color || !cfg->secrets) {
+	if (!cfg->ignore || !cfg->archive_read || !cfg->color || !cfg->secrets ||
+	    !cfg->environment) {
 		shfs_config_free(cfg);
 		return -ENOMEM;
 	}
@@ -43,6 +45,7 @@ void shfs_config_free(struct shfs_config *cfg)
 	free(cfg->pager);
 	free(cfg->color);
 	free(cfg->secrets);
+	free(cfg->environment);
 	*cfg = (struct shfs_config){ 0 };
 }
 
@@ -208,6 +211,33 @@ static int set_store(struct shfs_config *cfg, const char *name, const char *valu
 	return shfs_config_parse_size(value, &cfg->store_max_bytes);
 }
 
+/* Is it a list of names of variables, each maybe with a `!` in front or a `*` behind? */
+static bool is_list_of_variables(const char *value)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+
+	while (*value) {
+		size_t n;
+
+		value += *value == '!';
+		n = strspn(value, letters);
+		n += value[n] == '*';
+		value += n;
+		if (!n || (*value && *value != ' ' && *value != '\t'))
+			return false;
+		value += strspn(value, " \t");
+	}
+	return true;
+}
+
+static int set_record(struct shfs_config *cfg, const char *name, const char *value)
+{
+	if (strcmp(name, "environment") != 0)
+		return -ENOENT;
+	return is_list_of_variables(value) ? add_line(&cfg->environment, value) : -EINVAL;
+}
+
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
@@ -248,6 +278,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 		r = set_archive(rd->cfg, name, value);
 	else if (!strcmp(section, "mount"))
 		r = set_mount(rd->cfg, name, value);
+	else if (!strcmp(section, "record"))
+		r = set_record(rd->cfg, name, value);
 	else if (!strcmp(section, "store"))
 		r = set_store(rd->cfg, name, value);
 	else if (!strcmp(section, "query"))

@@ -331,14 +331,21 @@ int shfs_environ_hidden(struct shfs_bytes env)
 	return *value.data == '1';
 }
 
+int shfs_proc_environ(int procfd, struct shfs_buf *out)
+{
+	int r = shfs_read_file_at(procfd, "environ", ENVIRON_MAX, out);
+
+	return r == -ENOENT ? -ESRCH : r;
+}
+
 int shfs_proc_marker(int procfd, struct shfs_buf *out, int *hidden)
 {
 	_cleanup_buf_ struct shfs_buf env = { 0 };
-	int r = shfs_read_file_at(procfd, "environ", ENVIRON_MAX, &env);
+	int r = shfs_proc_environ(procfd, &env);
 
 	*hidden = shfs_environ_hidden((struct shfs_bytes){ env.data, env.len });
 	if (r)
-		return r == -ENOENT ? -ESRCH : r;
+		return r;
 	shfs_environ_marker((struct shfs_bytes){ env.data, env.len }, out);
 	return out->failed ? -ENOMEM : 0;
 }

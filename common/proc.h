@@ -87,6 +87,10 @@ _must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *o
  * An error: they may not be seen, and nothing was appended. */
 _must_check_ int shfs_proc_streams(int procfd, struct shfs_buf *out);
 
+/* Appends the environment of the process, as it was when the process executed its
+ * program: variables, each ended by a NUL; at most 1 MiB. Waits as cmdline does. */
+_must_check_ int shfs_proc_environ(int procfd, struct shfs_buf *out);
+
 /*
  * Appends the command that the environment of the process names, as it was when the
  * process executed its program (docs/shellhook.md, The marker); nothing if there is no

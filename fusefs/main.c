@@ -194,7 +194,7 @@ static int start_capture(struct shfs_fs *fs)
 	if (!r)
 		r = shfs_capture_open(fs->store, &options, &fs->capture);
 	if (!r)
-		r = shfs_callers_new(fs->capture, &fs->callers);
+		r = shfs_callers_new(fs->capture, &fs->config, &fs->callers);
 	return r ? shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
 	                            strerror(-r))
 	         : 0;

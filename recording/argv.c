@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/proc.h"
+#include "recording/environment.h"
 #include "store/capture/capture.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ struct shfs_argv_readers {
 	unsigned n, n_started,
 		n_stuck; /* readers; stuck: reading for an abandoned question */
 	bool closing;
+	const char *environment; /* patterns; borrowed */
 	struct reader list[READERS];
 };
 
@@ -43,6 +45,7 @@ void shfs_argv_text_free(struct shfs_argv_text *text)
 {
 	shfs_buf_free(&text->argv);
 	shfs_buf_free(&text->marker);
+	shfs_buf_free(&text->environment);
 }
 
 static void argv_free(struct shfs_argv *argv)
@@ -65,8 +68,9 @@ static void read_next_argv(struct shfs_argv_readers *r)
 	pthread_mutex_unlock(&r->lock);
 	if (shfs_proc_cmdline(argv->procfd, SHFS_ARGV_READ, &argv->text.argv))
 		argv->text.argv.len = 0;
-	if (shfs_proc_marker(argv->procfd, &argv->text.marker, &argv->text.hidden))
-		argv->text.marker.len = 0;
+	if (shfs_environment_read(argv->procfd, r->environment, &argv->text.marker,
+	                          &argv->text.hidden, &argv->text.environment))
+		argv->text.marker.len = argv->text.environment.len = 0;
 	pthread_mutex_lock(&r->lock);
 	shfs_assert(argv->state == READING);
 	argv->state = READ;
@@ -122,7 +126,7 @@ static bool init_locks(struct shfs_argv_readers *r)
 	return true;
 }
 
-int shfs_argv_readers_new(struct shfs_argv_readers **out)
+int shfs_argv_readers_new(const char *environment, struct shfs_argv_readers **out)
 {
 	struct shfs_argv_readers *r = calloc(1, sizeof(*r));
 	sigset_t all, before;
@@ -132,6 +136,7 @@ int shfs_argv_readers_new(struct shfs_argv_readers **out)
 		free(r);
 		return -ENOMEM;
 	}
+	r->environment = environment;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (; r->n < READERS && !err; r->n += !err) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * argv.h - reads the arguments of processes, and the command that their environment
- * names, in threads of its own.
+ * argv.h - reads the arguments of processes, and of their environments the command that
+ * they name and the selected variables, in threads of its own.
  *
  * A read of /proc/PID/cmdline or environ waits for the memory map of that process; its
  * threads may hold it until we have answered their page faults on our files. So threads
@@ -16,16 +16,18 @@
 struct shfs_argv_readers;
 struct shfs_argv; /* of one process, being read */
 
-/* Starts the threads. */
-_must_check_ int shfs_argv_readers_new(struct shfs_argv_readers **out);
+/* Starts the threads. environment: [record] environment of the configuration; borrowed.
+ */
+_must_check_ int shfs_argv_readers_new(const char *environment,
+                                       struct shfs_argv_readers **out);
 /* Ends the threads, except stuck ones. All questions must have been taken. NULL is fine.
  */
 void shfs_argv_readers_free(struct shfs_argv_readers *readers);
 
 /* The texts of a process; empty if they could not be read. */
 struct shfs_argv_text {
-	struct shfs_buf argv, marker; /* as in a PROCESS record */
-	int hidden;                   /* as of shfs_environ_hidden */
+	struct shfs_buf argv, marker, environment; /* as in a PROCESS record */
+	int hidden;                                /* as of shfs_environ_hidden */
 };
 void shfs_argv_text_free(struct shfs_argv_text *text);
 

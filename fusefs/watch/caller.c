@@ -58,7 +58,8 @@ struct shfs_callers {
 	pthread_cond_t looked;
 };
 
-int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
+int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *config,
+                     struct shfs_callers **out)
 {
 	struct shfs_callers *c = calloc(1, sizeof(*c));
 	pthread_condattr_t attr;
@@ -66,7 +67,7 @@ int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 
 	if (!c)
 		return -ENOMEM;
-	r = shfs_argv_readers_new(&c->readers);
+	r = shfs_argv_readers_new(config->environment, &c->readers);
 	if (r) {
 		free(c);
 		return r;
@@ -314,6 +315,8 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 			.argv = { s->text.argv.data, hidden ? 0 : s->text.argv.len },
 			.marker = { s->text.marker.data, s->text.marker.len },
 			.streams = { s->streams.data, s->streams.len },
+			.environment = { s->text.environment.data,
+			                 hidden ? 0 : s->text.environment.len },
 		},
 	};
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);

@@ -23,8 +23,10 @@
 
 struct shfs_callers;
 
-/* Starts the threads of argv.h (so after a fork into the background). */
+/* Starts the threads of argv.h (so after a fork into the background). config is borrowed.
+ */
 _must_check_ int shfs_callers_new(struct shfs_capture *capture,
+                                  const struct shfs_config *config,
                                   struct shfs_callers **out);
 void shfs_callers_free(struct shfs_callers *callers);
 

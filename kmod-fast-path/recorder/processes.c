@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "recording/environment.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,11 +16,18 @@
 #define DEPTH_MAX 64
 #define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 
+/* The environment of a program, and of those that it executed with the same one. */
+struct environment {
+	unsigned refs;
+	struct shfs_buf text;
+};
+
 /* The program that a process runs, and its forks with it. */
 struct program {
 	unsigned refs;
 	struct shfs_buf exe, cwd, argv, marker;
-	int hidden; /* as in shfs_environ_hidden */
+	struct environment *environment; /* a reference; NULL: not known */
+	int hidden;                      /* as in shfs_environ_hidden */
 };
 
 struct key {
@@ -40,17 +48,20 @@ struct process {
 
 struct shfs_processes {
 	struct shfs_capture *capture;
+	const struct shfs_config *config;
 	char *ours[2]; /* programs of shfs that read the files of others to record them */
 	struct process *known; /* the longest unused first */
 };
 
-int shfs_processes_new(struct shfs_capture *capture, struct shfs_processes **out)
+int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *config,
+                       struct shfs_processes **out)
 {
 	struct shfs_processes *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
 	p->capture = capture;
+	p->config = config;
 	p->ours[0] = shfs_path_installed("sbin", "shfs-helper");
 	p->ours[1] = realpath("/proc/self/exe", NULL);
 	*out = p;
@@ -58,6 +69,15 @@ int shfs_processes_new(struct shfs_capture *capture, struct shfs_processes **out
 }
 
 /* --- programs --- */
+
+static void environment_unref(struct environment *e)
+{
+	shfs_assert(!e || e->refs);
+	if (!e || --e->refs)
+		return;
+	shfs_buf_free(&e->text);
+	free(e);
+}
 
 static struct program *program_new(void)
 {
@@ -86,6 +106,7 @@ static void program_unref(struct program *program)
 	shfs_buf_free(&program->cwd);
 	shfs_buf_free(&program->argv);
 	shfs_buf_free(&program->marker);
+	environment_unref(program->environment);
 	free(program);
 }
 
@@ -112,6 +133,31 @@ static int open_process(const struct key *key, struct shfs_proc_stat *stat)
 	else if (procfd >= 0)
 		return procfd;
 	return -ESRCH;
+}
+
+/* Reads what the environment of a process says; it is mostly that of the program before,
+ * which may be NULL. */
+static void read_environment(struct shfs_processes *p, int procfd,
+                             const struct program *before, struct program *program)
+{
+	struct environment *same = before ? before->environment : NULL;
+	struct environment *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return;
+	e->refs = 1;
+	if (shfs_environment_read(procfd, p->config->environment, &program->marker,
+	                          &program->hidden, &e->text)) {
+		environment_unref(e);
+		return;
+	}
+	if (same && same->text.len == e->text.len &&
+	    !memcmp(same->text.data, e->text.data, e->text.len)) {
+		environment_unref(e);
+		e = same;
+		e->refs++;
+	}
+	program->environment = e;
 }
 
 /* --- the table --- */
@@ -203,8 +249,7 @@ static struct process *read_process(struct shfs_processes *p, struct key key)
 	(void)!shfs_proc_link(procfd, "exe", &process->program->exe);
 	(void)!shfs_proc_link(procfd, "cwd", &process->program->cwd);
 	(void)!shfs_proc_cmdline(procfd, SHFS_ARGV_READ, &process->program->argv);
-	(void)!shfs_proc_marker(procfd, &process->program->marker,
-	                        &process->program->hidden);
+	read_environment(p, procfd, NULL, process->program);
 	return process;
 }
 
@@ -288,7 +333,7 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 	if (procfd >= 0) {
 		(void)!shfs_proc_link(procfd, "exe", &program->exe);
 		(void)!shfs_proc_link(procfd, "cwd", &program->cwd);
-		(void)!shfs_proc_marker(procfd, &program->marker, &program->hidden);
+		read_environment(p, procfd, before, program);
 		process->streams.len = 0;
 		(void)!shfs_proc_streams(procfd, &process->streams);
 	} else if (before) {
@@ -400,8 +445,10 @@ static void emit_process_record(struct shfs_processes *p, struct process *proces
 		},
 	};
 
+	if (program->environment)
+		rec.process.environment = buf_bytes(&program->environment->text);
 	if (program->hidden > 0)
-		rec.process.argv.len = 0;
+		rec.process.argv.len = rec.process.environment.len = 0;
 	/* the marker that a shell was started with does not name the shell's own
 	 * commands; a subshell keeps the terminal, daemons give it up */
 	if (process->forked && process->tty)

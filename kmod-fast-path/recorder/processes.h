@@ -18,8 +18,9 @@
 
 struct shfs_processes;
 
-/* -ENOMEM. capture is borrowed. */
+/* -ENOMEM. capture and config are borrowed. */
 _must_check_ int shfs_processes_new(struct shfs_capture *capture,
+                                    const struct shfs_config *config,
                                     struct shfs_processes **out);
 void shfs_processes_free(struct shfs_processes *processes); /* NULL is fine */
 

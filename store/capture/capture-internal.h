@@ -41,7 +41,7 @@
 	(SHFS_NSEC_PER_SEC / 50) /* of a local file system: 10 ms at most */
 #define CAPTURE_NICE        5
 #define CAPTURE_THREADS_MAX 16
-#define CAPTURE_STRINGS_MAX 5 /* of a record */
+#define CAPTURE_STRINGS_MAX 6 /* of a record */
 
 struct capture_event {
 	struct capture_event *next;

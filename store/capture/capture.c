@@ -226,7 +226,14 @@ int capture_record_strings(struct shfs_record *rec,
 		out[2] = &rec->process.argv;
 		out[3] = &rec->process.marker;
 		out[4] = &rec->process.streams;
-		return 5;
+		out[5] = &rec->process.environment;
+		return 6;
+	case SHFS_REC_PROGRAM:
+		out[0] = &rec->program.path;
+		out[1] = &rec->program.manager;
+		out[2] = &rec->program.package;
+		out[3] = &rec->program.version;
+		return 4;
 	case SHFS_REC_ACCESS:
 		out[0] = &rec->access.path;
 		return 1;
@@ -421,24 +428,33 @@ void shfs_capture_throttle(struct shfs_capture *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Makes the event of a process, with redacted and cut arguments. If there is no memory to
- * redact them, they are left out. */
+/* Redacts words with a NUL between them. Without memory to do so, they are left out.
+ * buffer: NULL, or what is to be freed. */
+static void redact_words(struct shfs_capture *c, struct shfs_bytes *words, char **buffer)
+{
+	int r;
+
+	pthread_mutex_lock(&c->redactor_lock);
+	r = shfs_redact(c->redactor, words->data, words->len, true, buffer, &words->len);
+	pthread_mutex_unlock(&c->redactor_lock);
+	if (r > 0)
+		words->data = *buffer;
+	else if (r < 0)
+		words->len = 0;
+}
+
+/* Makes the event of a process, with redacted and cut arguments and a redacted
+ * environment. */
 static struct capture_event *process_event_new(struct shfs_capture *c,
                                                const struct shfs_record *rec)
 {
 	struct shfs_record copy = *rec;
 	struct shfs_bytes *argv = &copy.process.argv;
-	_cleanup_free_ char *redacted = NULL;
+	_cleanup_free_ char *redacted = NULL, *redacted_environment = NULL;
 	_cleanup_buf_ struct shfs_buf cut = { 0 };
-	int r;
 
-	pthread_mutex_lock(&c->redactor_lock);
-	r = shfs_redact(c->redactor, argv->data, argv->len, true, &redacted, &argv->len);
-	pthread_mutex_unlock(&c->redactor_lock);
-	if (r > 0)
-		argv->data = redacted;
-	else if (r < 0)
-		argv->len = 0;
+	redact_words(c, argv, &redacted);
+	redact_words(c, &copy.process.environment, &redacted_environment);
 	if (argv->len > SHFS_ARGV_MAX) {
 		shfs_buf_add(&cut, argv->data, SHFS_ARGV_MAX);
 		shfs_buf_add(&cut, SHFS_ARGV_CUT, sizeof(SHFS_ARGV_CUT) - 1);

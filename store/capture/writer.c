@@ -283,6 +283,9 @@ void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[s
 	case SHFS_REC_PREIMAGE:
 		out[0] = &rec->preimage.content;
 		break;
+	case SHFS_REC_PROGRAM:
+		out[0] = &rec->program.content;
+		break;
 	default:
 		break;
 	}
@@ -304,9 +307,10 @@ const char *capture_why_not(uint32_t flags)
 static void debug_content(const struct shfs_record *rec,
                           const struct shfs_content *content)
 {
-	struct shfs_bytes path = rec->type == SHFS_REC_ACCESS   ? rec->access.path
-	                         : rec->type == SHFS_REC_PATHOP ? rec->pathop.path
-	                                                        : rec->preimage.path;
+	struct shfs_bytes path = rec->type == SHFS_REC_ACCESS    ? rec->access.path
+	                         : rec->type == SHFS_REC_PATHOP  ? rec->pathop.path
+	                         : rec->type == SHFS_REC_PROGRAM ? rec->program.path
+	                                                         : rec->preimage.path;
 	char object[44];
 
 	shfs_object_name(&content->object, object);

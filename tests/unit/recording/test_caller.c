@@ -75,7 +75,7 @@ static void arguments(void **state)
 	struct shfs_argv_readers *readers;
 
 	kit_until(runs(&child, "read a; exit"));
-	assert_ok(shfs_argv_readers_new(&readers));
+	assert_ok(shfs_argv_readers_new("", &readers));
 	shfs_argv_take(readers, shfs_argv_ask(readers, fd), in_ms(10000), &text);
 	assert_int_equal(text.argv.len, sizeof("sh\0-c\0read a; exit") - 1);
 	assert_memory_equal(text.argv.data, "sh\0-c\0read a; exit", text.argv.len);
@@ -91,7 +91,7 @@ static void arguments_given_up(void **state)
 	_cleanup_close_ int fd = shfs_proc_open((uint32_t)getpid());
 	struct shfs_argv_readers *readers;
 
-	assert_ok(shfs_argv_readers_new(&readers));
+	assert_ok(shfs_argv_readers_new("", &readers));
 	for (int i = 0; i < 2000; i++) {
 		_cleanup_(shfs_argv_text_free) struct shfs_argv_text text = { 0 };
 
@@ -116,7 +116,7 @@ static void stuck_process(void **state)
 	int n = 0;
 
 	kit_until(runs(&stuck, "read a; exit") && runs(&other, "read a; exit"));
-	assert_ok(shfs_argv_readers_new(&readers));
+	assert_ok(shfs_argv_readers_new("", &readers));
 	kit_gate = kit_inode(cmdline);
 	asked = shfs_argv_ask(readers, fd);
 	kit_until(kit_waiting == 1);
@@ -229,7 +229,7 @@ static void hidden_is_seen_byte_by_byte(void **state)
 static void begin(struct kit *k, struct shfs_callers **callers)
 {
 	kit_begin(k, kit_store(), 0, 1);
-	assert_ok(shfs_callers_new(k->capture, callers));
+	assert_ok(shfs_callers_new(k->capture, &k->config, callers));
 }
 
 static void same_program_executed_again(void **state)

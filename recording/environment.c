@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording/environment.h"
+
+#include "common/proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VARIABLES_MAX 512
+
+static const char built_in[] =
+	/* where programs and their parts are looked for */
+	"PATH HOME LD_LIBRARY_PATH LD_PRELOAD MODULEPATH LOADEDMODULES PKG_CONFIG_PATH"
+	" CMAKE_PREFIX_PATH CLASSPATH JAVA_HOME GOPATH GOROOT PERL5LIB PERL5OPT RUBYLIB"
+	" RUBYOPT GEM_HOME GEM_PATH NODE_PATH NODE_OPTIONS R_HOME R_LIBS* R_PROFILE*"
+	" R_ENVIRON* JULIA_PROJECT JULIA_LOAD_PATH JULIA_DEPOT_PATH PYTHONPATH PYTHONHOME"
+	" PYTHONSTARTUP PYTHONUSERBASE PYTHONNOUSERSITE VIRTUAL_ENV CONDA_PREFIX"
+	" CONDA_DEFAULT_ENV"
+	/* language, time, chance */
+	" LANG LANGUAGE LC_* TZ PYTHONHASHSEED PYTHONUTF8 PERL_HASH_SEED"
+	" SOURCE_DATE_EPOCH POSIXLY_CORRECT BASH_ENV"
+	/* how many threads, and on what */
+	" OMP_* GOMP_* KMP_* MKL_* OPENBLAS_* BLIS_* NUMEXPR_* JULIA_NUM_THREADS CUDA_*"
+	" ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES"
+	/* compilers */
+	" CC CXX FC F77 CFLAGS CXXFLAGS CPPFLAGS FFLAGS FCFLAGS LDFLAGS GOFLAGS"
+	" RUSTFLAGS";
+
+static bool matches_name(const char *pattern, size_t len, const char *name,
+                         size_t name_len)
+{
+	if (len && pattern[len - 1] == '*')
+		return name_len >= len - 1 && !memcmp(pattern, name, len - 1);
+	return len == name_len && !memcmp(pattern, name, len);
+}
+
+/* Applies a list: the last pattern that matches decides. */
+static bool apply_patterns(const char *patterns, const char *name, size_t len,
+                           bool selected)
+{
+	static const char blanks[] = " \t\n";
+
+	for (const char *p = patterns + strspn(patterns, blanks); *p;
+	     p += strspn(p, blanks)) {
+		size_t n = strcspn(p, blanks);
+		bool excludes = *p == '!';
+
+		if (matches_name(p + excludes, n - excludes, name, len))
+			selected = !excludes;
+		p += n;
+	}
+	return selected;
+}
+
+static int compare_variables(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Lists the selected variables; each is ended by a NUL in text. */
+static size_t list_variables(const struct shfs_buf *text, const char *patterns,
+                             const char *list[static VARIABLES_MAX])
+{
+	size_t n = 0;
+
+	for (const char *at = text->data, *end = at + text->len;
+	     at < end && n < VARIABLES_MAX; at += strlen(at) + 1) {
+		size_t len = strcspn(at, "=");
+
+		if (len && at[len] &&
+		    apply_patterns(patterns, at, len,
+		                   apply_patterns(built_in, at, len, false)))
+			list[n++] = at;
+	}
+	return n;
+}
+
+int shfs_environment_select(struct shfs_bytes environ, const char *patterns,
+                            struct shfs_buf *out)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	const char *list[VARIABLES_MAX];
+	size_t n, begin = out->len;
+
+	shfs_buf_add(&text, environ.data, environ.len);
+	shfs_buf_u8(&text, 0);
+	if (text.failed)
+		return -ENOMEM;
+	n = list_variables(&text, patterns, list);
+	qsort(list, n, sizeof(*list), compare_variables);
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(list[i]);
+
+		if (out->len - begin + len >= SHFS_ENVIRONMENT_MAX) {
+			shfs_buf_add(out, list[i], strcspn(list[i], "=") + 1);
+			shfs_buf_str(out, SHFS_ENVIRONMENT_CUT);
+		} else {
+			shfs_buf_add(out, list[i], len);
+		}
+		shfs_buf_u8(out, 0);
+	}
+	if (!n)
+		shfs_buf_u8(out, 0);
+	return out->failed ? -ENOMEM : 0;
+}
+
+int shfs_environment_read(int procfd, const char *patterns, struct shfs_buf *marker,
+                          int *hidden, struct shfs_buf *selected)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_bytes environ;
+	int r = shfs_proc_environ(procfd, &text);
+
+	*hidden = SHFS_HIDDEN_UNSAID;
+	if (r)
+		return r;
+	environ = (struct shfs_bytes){ text.data, text.len };
+	*hidden = shfs_environ_hidden(environ);
+	shfs_environ_marker(environ, marker);
+	return shfs_environment_select(environ, patterns, selected);
+}
