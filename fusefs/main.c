@@ -173,6 +173,7 @@ static int start_capture(struct shfs_fs *fs)
 		.root = fs->root,
 		.spool = fs->spool,
 	};
+	const struct shfs_reach reach = { .root = fs->root, .root_fd = fs->root_fd };
 	struct stat st;
 	size_t for_nodes;
 	int r;
@@ -194,7 +195,7 @@ static int start_capture(struct shfs_fs *fs)
 	if (!r)
 		r = shfs_capture_open(fs->store, &options, &fs->capture);
 	if (!r)
-		r = shfs_callers_new(fs->capture, &fs->config, &fs->callers);
+		r = shfs_callers_new(fs->capture, &fs->config, &reach, &fs->callers);
 	return r ? shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
 	                            strerror(-r))
 	         : 0;
@@ -404,6 +405,7 @@ static int run_mount(struct shfs_fs *fs, const struct options *options)
 		code = serve_mount(fs, signals, fuse_session_fd(session),
 		                   options->foreground);
 out:
+	shfs_callers_end(fs->callers);
 	/* first, as it answers requests for a sync, for which threads wait */
 	shfs_capture_close(TAKE_PTR(fs->capture));
 	if (fs->transport)

@@ -106,6 +106,7 @@ static void sync_all(fuse_req_t req, size_t size, bool seal)
 		free(sync);
 		return;
 	}
+	shfs_callers_settle(fs->callers);
 	r = seal ? shfs_capture_seal(fs->capture, seal_done, sync)
 	         : shfs_capture_sync(fs->capture, reply_sync_done, sync);
 	if (r)

@@ -12,12 +12,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define THREADS_MAX 256
-#define KNOWN_MAX   16384
-#define DEPTH_MAX   64
-#define ARGV_WAIT   (SHFS_NSEC_PER_SEC / 4)
-#define TICK_NS     (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
-#define CLOSER_WAIT (SHFS_NSEC_PER_SEC / 200)
+#define THREADS_MAX   256
+#define KNOWN_MAX     16384
+#define DEPTH_MAX     64
+#define ARGV_WAIT     (SHFS_NSEC_PER_SEC / 4)
+#define SOFTWARE_WAIT (SHFS_NSEC_PER_SEC / 10)
+#define TICK_NS       (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
+#define CLOSER_WAIT   (SHFS_NSEC_PER_SEC / 200)
 
 /* A process in the journal, with the program that it ran when it was last recorded. */
 struct seen_process {
@@ -48,6 +49,7 @@ struct thread {
 struct shfs_callers {
 	struct shfs_capture *capture;
 	struct shfs_argv_readers *readers;
+	struct shfs_software *software;
 	bool blind; /* /proc is that of another pid namespace */
 	pthread_mutex_t
 		lock; /* guards both tables; the longest unused entries come first */
@@ -59,7 +61,7 @@ struct shfs_callers {
 };
 
 int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *config,
-                     struct shfs_callers **out)
+                     const struct shfs_reach *reach, struct shfs_callers **out)
 {
 	struct shfs_callers *c = calloc(1, sizeof(*c));
 	pthread_condattr_t attr;
@@ -68,7 +70,10 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 	if (!c)
 		return -ENOMEM;
 	r = shfs_argv_readers_new(config->environment, &c->readers);
+	if (!r)
+		r = shfs_software_new(capture, reach, &c->software);
 	if (r) {
+		shfs_argv_readers_free(c->readers);
 		free(c);
 		return r;
 	}
@@ -82,6 +87,16 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 	pthread_condattr_destroy(&attr);
 	*out = c;
 	return 0;
+}
+
+void shfs_callers_end(struct shfs_callers *c)
+{
+	shfs_software_end(c->software);
+}
+
+void shfs_callers_settle(struct shfs_callers *c)
+{
+	shfs_software_settle(c->software, shfs_clock_ns(CLOCK_MONOTONIC) + SOFTWARE_WAIT);
 }
 
 static void thread_unref(struct thread *t)
@@ -110,6 +125,7 @@ void shfs_callers_free(struct shfs_callers *c)
 		pthread_cond_wait(&c->looked, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	shfs_argv_readers_free(c->readers);
+	shfs_software_free(c->software);
 	HASH_ITER (hh, c->threads, t, next) {
 		HASH_DEL(c->threads, t);
 		thread_unref(t);
@@ -321,8 +337,10 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 	};
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
 
-	if (seq)
+	if (seq) {
 		remember_caller(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
+		shfs_software_note(c->software, &rec);
+	}
 	return seq;
 }
 

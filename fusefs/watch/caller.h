@@ -19,16 +19,24 @@
  */
 #pragma once
 
+#include "recording/software.h"
 #include "store/capture/capture.h"
 
 struct shfs_callers;
 
-/* Starts the threads of argv.h (so after a fork into the background). config is borrowed.
- */
+/* Starts the threads of argv.h and software.h (so after a fork into the background).
+ * config and what reach names are borrowed. */
 _must_check_ int shfs_callers_new(struct shfs_capture *capture,
                                   const struct shfs_config *config,
+                                  const struct shfs_reach *reach,
                                   struct shfs_callers **out);
-void shfs_callers_free(struct shfs_callers *callers);
+/* Ends what emits records without being asked; before the capture is closed. */
+void shfs_callers_end(struct shfs_callers *callers);
+void shfs_callers_free(struct shfs_callers *callers); /* NULL is fine */
+
+/* Waits until the software of the processes so far has been recorded, for a tenth of a
+ * second at most. */
+void shfs_callers_settle(struct shfs_callers *callers);
 
 /* Returns the sequence number of the caller's PROCESS record; 0: it is in another pid
  * namespace, or gone. */

@@ -5,6 +5,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "recording/environment.h"
+#include "recording/software.h"
 
 #include <errno.h>
 #include <string.h>
@@ -49,17 +50,22 @@ struct process {
 struct shfs_processes {
 	struct shfs_capture *capture;
 	const struct shfs_config *config;
+	struct shfs_software *software;
 	char *ours[2]; /* programs of shfs that read the files of others to record them */
 	struct process *known; /* the longest unused first */
 };
 
 int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *config,
-                       struct shfs_processes **out)
+                       const char *root, struct shfs_processes **out)
 {
+	const struct shfs_reach reach = { .root = root, .root_fd = -1 };
 	struct shfs_processes *p = calloc(1, sizeof(*p));
+	int r = p ? shfs_software_new(capture, &reach, &p->software) : -ENOMEM;
 
-	if (!p)
-		return -ENOMEM;
+	if (r) {
+		free(p);
+		return r;
+	}
 	p->capture = capture;
 	p->config = config;
 	p->ours[0] = shfs_path_installed("sbin", "shfs-helper");
@@ -178,6 +184,7 @@ void shfs_processes_free(struct shfs_processes *p)
 		return;
 	HASH_ITER (hh, p->known, process, next)
 		drop_process(p, process);
+	shfs_software_free(p->software);
 	for (size_t i = 0; i < ARRAY_SIZE(p->ours); i++)
 		free(p->ours[i]);
 	free(p);
@@ -454,6 +461,8 @@ static void emit_process_record(struct shfs_processes *p, struct process *proces
 	if (process->forked && process->tty)
 		rec.process.marker.len = 0;
 	process->seq = shfs_capture_emit(p->capture, &rec, NULL);
+	if (process->seq)
+		shfs_software_note(p->software, &rec);
 }
 
 static struct process *find_parent(struct shfs_processes *p, struct process *process)

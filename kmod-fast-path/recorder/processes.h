@@ -18,9 +18,10 @@
 
 struct shfs_processes;
 
-/* -ENOMEM. capture and config are borrowed. */
+/* Starts the thread of software.h. capture, config and root, the directory that is
+ * recorded, are borrowed. */
 _must_check_ int shfs_processes_new(struct shfs_capture *capture,
-                                    const struct shfs_config *config,
+                                    const struct shfs_config *config, const char *root,
                                     struct shfs_processes **out);
 void shfs_processes_free(struct shfs_processes *processes); /* NULL is fine */
 

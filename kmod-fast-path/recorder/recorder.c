@@ -64,7 +64,8 @@ int shfs_recorder_begin(struct shfs_recorder *r)
 		error = shfs_contents_new(r->capture, &r->config, &r->rules, r->root_fd,
 		                          looks_late(r), &r->contents);
 	if (!error)
-		error = shfs_processes_new(r->capture, &r->config, &r->processes);
+		error = shfs_processes_new(r->capture, &r->config, r->root,
+		                           &r->processes);
 	return error;
 }
 

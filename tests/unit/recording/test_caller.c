@@ -228,8 +228,10 @@ static void hidden_is_seen_byte_by_byte(void **state)
 
 static void begin(struct kit *k, struct shfs_callers **callers)
 {
+	const struct shfs_reach reach = { .root = "/nowhere", .root_fd = -1 };
+
 	kit_begin(k, kit_store(), 0, 1);
-	assert_ok(shfs_callers_new(k->capture, &k->config, callers));
+	assert_ok(shfs_callers_new(k->capture, &k->config, &reach, callers));
 }
 
 static void same_program_executed_again(void **state)

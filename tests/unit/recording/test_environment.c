@@ -94,7 +94,7 @@ static void environment_of_a_process(void **state)
 	assert_int_equal(marker.len + out.len, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(listed_variables),
@@ -103,5 +103,5 @@ int main(void)
 		cmocka_unit_test(environment_of_a_process),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return shfs_unit_main(tests, argc, argv);
 }

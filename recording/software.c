@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording/software.h"
+
+#include "common/debug.h"
+#include "common/hash.h"
+#include "common/path.h"
+#include "common/script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <utlist.h>
+
+#define PROGRAMS_MAX 4096
+#define BATCH_MAX    64
+#define LINKS_MAX    8
+#define FAREWELL     SHFS_NSEC_PER_SEC
+
+/* A path that was executed, and what it held when it was looked at. */
+struct program {
+	bool pending; /* in the queue: to look at for process */
+	bool in_batch;
+	bool only_packaged; /* it is recorded if a package has it */
+	bool is_script;
+	uint64_t process;
+	struct shfs_time time; /* when process was seen */
+	struct stat st;        /* st_nlink 0: it was not looked at */
+	struct program *prev, *next;
+	UT_hash_handle hh;
+	char path[];
+};
+
+struct shfs_software {
+	struct shfs_capture *capture;
+	struct shfs_reach reach;
+	pthread_t thread;
+	pthread_mutex_t lock; /* no other is taken with it */
+	pthread_cond_t work, change;
+	struct program *programs;
+	struct program *queue;
+	bool started, closing, busy, ended, joined;
+};
+
+/* What is looked at, without the lock. */
+struct look {
+	struct program *program;
+	struct program now; /* a copy, when it was taken off the queue */
+	struct shfs_package package;
+	struct shfs_snapshot *snapshot; /* NULL: there is nothing to record */
+};
+
+/* --- looking --- */
+
+/* Opens a program to read it, or if that is not allowed to look at it. */
+static int open_program(struct shfs_software *s, const char *path)
+{
+	int fd = shfs_reach_open(&s->reach, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+	return fd == -EACCES ? shfs_reach_open(&s->reach, path, O_PATH) : fd;
+}
+
+/* Follows the links that path itself is, one by one: each may lead below the root, or out
+ * of it. malloc'ed; NULL: it leads nowhere. */
+static char *follow_links(struct shfs_software *s, const char *path)
+{
+	char *at = strdup(path);
+
+	for (int n = 0; at && n < LINKS_MAX; n++) {
+		_cleanup_close_ int fd =
+			shfs_reach_open(&s->reach, at, O_PATH | O_NOFOLLOW);
+		_cleanup_free_ char *dir = NULL, *joined = NULL;
+		char target[PATH_MAX];
+		struct stat st;
+		ssize_t len;
+
+		if (fd < 0 || fstat(fd, &st))
+			break;
+		if (!S_ISLNK(st.st_mode))
+			return at;
+		len = readlinkat(fd, "", target, sizeof(target) - 1);
+		dir = strndup(at, (size_t)(strrchr(at, '/') - at));
+		free(TAKE_PTR(at));
+		if (len <= 0 || !dir)
+			break;
+		target[len] = 0;
+		joined = *target == '/' ? strdup(target) : shfs_path_join(dir, target);
+		at = joined ? shfs_path_absolute(joined) : NULL;
+	}
+	free(at);
+	return NULL;
+}
+
+static bool is_same_state(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+	       a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static int64_t changed_ns(const struct stat *st)
+{
+	return st->st_ctim.tv_sec * SHFS_NSEC_PER_SEC + st->st_ctim.tv_nsec;
+}
+
+/* Looks at a file; leaves snapshot NULL if it is as it was, or is another one already. */
+static void look_at_program(struct shfs_software *s, struct look *l)
+{
+	struct program *p = &l->now;
+	const char *path = l->program->path;
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	l->package.path = p->is_script ? follow_links(s, path) : strdup(path);
+	fd = l->package.path ? open_program(s, l->package.path) : -1;
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    (p->st.st_nlink && is_same_state(&st, &p->st)))
+		return;
+	if (changed_ns(&st) > p->time.real_ns) {
+		shfs_debug(RECORDING, "%s: changed since it was executed", path);
+		return;
+	}
+	l->snapshot = shfs_snapshot_new(s->capture);
+	if (!l->snapshot)
+		return;
+	p->st = st;
+	p->st.st_nlink = 1;
+	shfs_snapshot_take(l->snapshot, fd,
+	                   p->only_packaged || fcntl(fd, F_GETFL) & O_PATH
+	                           ? SHFS_DEPTH_STAT
+	                           : SHFS_DEPTH_FINGERPRINT,
+	                   UINT64_MAX, 0);
+}
+
+static void emit_program(struct shfs_software *s, const struct look *l)
+{
+	const struct shfs_package *p = &l->package;
+	struct shfs_record rec = {
+		.type = SHFS_REC_PROGRAM,
+		.time = l->now.time,
+		.program = {
+			.process = l->now.process,
+			.path = shfs_bytes_str(l->program->path),
+			.manager = shfs_bytes_str(p->manager),
+			.package = shfs_bytes_str(p->manager ? p->name : NULL),
+			.version = shfs_bytes_str(p->manager ? p->version : NULL),
+		},
+	};
+
+	shfs_debug(RECORDING, "%s: %s %s (%s)", l->program->path,
+	           p->manager ? p->name : "no package", p->manager ? p->version : "",
+	           p->manager ?: "");
+	(void)!shfs_capture_emit(s->capture, &rec,
+	                         (struct shfs_snapshot *const[2]){ l->snapshot, NULL });
+}
+
+/* Looks at the programs of a batch, and records what is new. */
+static void look_at_batch(struct shfs_software *s, struct look *list, size_t n)
+{
+	struct shfs_package packages[BATCH_MAX];
+	size_t where[BATCH_MAX], n_new = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		look_at_program(s, &list[i]);
+		if (!list[i].snapshot)
+			continue;
+		where[n_new] = i;
+		packages[n_new++] = list[i].package;
+	}
+	if (n_new)
+		shfs_packages_find(&s->reach, packages, n_new);
+	for (size_t i = 0; i < n_new; i++) {
+		struct look *l = &list[where[i]];
+
+		l->package = packages[i];
+		if (!l->now.only_packaged || l->package.manager)
+			emit_program(s, l);
+	}
+}
+
+/* --- the thread --- */
+
+/* Lock held. Takes programs off the queue. */
+static size_t take_batch(struct shfs_software *s, struct look list[static BATCH_MAX])
+{
+	size_t n = 0;
+
+	while (s->queue && n < BATCH_MAX) {
+		struct program *p = s->queue;
+
+		DL_DELETE(s->queue, p);
+		list[n++] = (struct look){ .program = p, .now = *p };
+		p->pending = false; /* it may have changed by the next process */
+		p->in_batch = true;
+	}
+	return n;
+}
+
+/* Lock held. */
+static void put_batch_back(struct look *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		list[i].program->in_batch = false;
+		list[i].program->st = list[i].now.st;
+		shfs_snapshot_unref(list[i].snapshot);
+		shfs_package_clear(&list[i].package);
+	}
+}
+
+static void *run_software(void *arg)
+{
+	struct shfs_software *s = arg;
+	struct look list[BATCH_MAX];
+
+	pthread_setname_np(pthread_self(), "software");
+	pthread_mutex_lock(&s->lock);
+	s->started = true;
+	pthread_cond_broadcast(&s->change);
+	while (s->queue || !s->closing) {
+		size_t n;
+
+		if (!s->queue) {
+			pthread_cond_wait(&s->work, &s->lock);
+			continue;
+		}
+		n = take_batch(s, list);
+		s->busy = true;
+		pthread_mutex_unlock(&s->lock);
+		look_at_batch(s, list, n);
+		pthread_mutex_lock(&s->lock);
+		put_batch_back(list, n);
+		s->busy = false;
+		pthread_cond_broadcast(&s->change);
+	}
+	s->ended = true;
+	pthread_cond_broadcast(&s->change);
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *reach,
+                      struct shfs_software **out)
+{
+	struct shfs_software *s = calloc(1, sizeof(*s));
+	pthread_condattr_t attr;
+	sigset_t all, before;
+	int err;
+
+	if (!s || pthread_condattr_init(&attr)) {
+		free(s);
+		return -ENOMEM;
+	}
+	s->capture = capture;
+	s->reach = *reach;
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->work, NULL);
+	pthread_cond_init(&s->change, &attr);
+	pthread_condattr_destroy(&attr);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&s->thread, NULL, run_software, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err) {
+		free(s);
+		return -err;
+	}
+	/* as shfs_argv_readers_new: a starting thread holds locks of the libraries */
+	pthread_mutex_lock(&s->lock);
+	while (!s->started)
+		pthread_cond_wait(&s->change, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	*out = s;
+	return 0;
+}
+
+/* Lock held. Waits until the thread has done something; false: until_ns has passed. */
+static bool wait_for_thread(struct shfs_software *s, int64_t until_ns)
+{
+	struct timespec ts = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
+		               .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
+
+	return pthread_cond_timedwait(&s->change, &s->lock, &ts) != ETIMEDOUT;
+}
+
+void shfs_software_settle(struct shfs_software *s, int64_t until_ns)
+{
+	pthread_mutex_lock(&s->lock);
+	while ((s->queue || s->busy) && wait_for_thread(s, until_ns))
+		;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void shfs_software_end(struct shfs_software *s)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + FAREWELL;
+
+	if (s->joined)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->closing = true;
+	pthread_cond_signal(&s->work);
+	while (!s->ended && wait_for_thread(s, until))
+		;
+	shfs_debug(RECORDING, "software: %s", s->ended ? "all looked at" : "not all");
+	s->queue = NULL; /* the rest is not recorded */
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	s->joined = true;
+}
+
+void shfs_software_free(struct shfs_software *s)
+{
+	struct program *p, *next;
+
+	if (!s)
+		return;
+	shfs_software_end(s);
+	HASH_ITER (hh, s->programs, p, next) {
+		HASH_DEL(s->programs, p);
+		free(p);
+	}
+	pthread_cond_destroy(&s->change);
+	pthread_cond_destroy(&s->work);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* --- notes --- */
+
+/* Lock held. Makes room: what is dropped is looked at again. */
+static void drop_programs(struct shfs_software *s)
+{
+	struct program *p, *next;
+
+	if (HASH_COUNT(s->programs) < PROGRAMS_MAX)
+		return;
+	HASH_ITER (hh, s->programs, p, next) {
+		if (p->pending || p->in_batch)
+			continue;
+		HASH_DEL(s->programs, p);
+		free(p);
+	}
+}
+
+/* Lock held. Finds the program, or adds it; NULL: no memory, or too many are pending. */
+static struct program *find_program(struct shfs_software *s, const char *path,
+                                    bool is_script)
+{
+	size_t len = strlen(path);
+	struct program *p;
+
+	HASH_FIND_STR(s->programs, path, p);
+	if (p)
+		return p;
+	drop_programs(s);
+	p = HASH_COUNT(s->programs) < PROGRAMS_MAX ? calloc(1, sizeof(*p) + len + 1)
+	                                           : NULL;
+	if (!p)
+		return NULL;
+	memcpy(p->path, path, len);
+	p->is_script = is_script;
+	/* the versions of the project's own files are known */
+	p->only_packaged = is_script || shfs_path_is_below(path, s->reach.root);
+	HASH_ADD_STR(s->programs, path, p);
+	if (p->hh.tbl)
+		return p;
+	free(p);
+	return NULL;
+}
+
+/* Lock held. A program that is pending is looked at for the first process. */
+static void note_program(struct shfs_software *s, const char *path, bool is_script,
+                         const struct shfs_record *rec)
+{
+	struct program *p = find_program(s, path, is_script);
+
+	if (!p || p->pending || s->closing)
+		return;
+	p->pending = true;
+	p->process = rec->seq;
+	p->time = rec->time;
+	DL_APPEND(s->queue, p);
+	pthread_cond_signal(&s->work);
+}
+
+void shfs_software_note(struct shfs_software *s, const struct shfs_record *rec)
+{
+	const struct shfs_rec_process *process = &rec->process;
+	_cleanup_free_ char *exe = NULL, *script = NULL;
+
+	if (!process->exe.len || *process->exe.data != '/')
+		return;
+	exe = strndup(process->exe.data, process->exe.len);
+	script = shfs_script_of(process->exe, process->argv, process->cwd);
+	pthread_mutex_lock(&s->lock);
+	if (exe)
+		note_program(s, exe, false, rec);
+	if (script)
+		note_program(s, script, true, rec);
+	pthread_mutex_unlock(&s->lock);
+}
