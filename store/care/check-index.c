@@ -135,9 +135,15 @@ static const struct {
 	  "SELECT id, session, host, number, text, hidden, cwd, begin_ns, end_ns, status"
 	  " FROM v_command" },
 	{ "process",
-	  "SELECT pid, host, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv, first_ns,"
-	  " shell, n_accesses, (SELECT id FROM command c WHERE c.command_id ="
+	  "SELECT pid, host, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv,"
+	  " environment, first_ns, shell, n_accesses, (SELECT package || version FROM"
+	  " v_program g WHERE g.program_id = v_process.program_id),"
+	  " (SELECT id FROM command c WHERE c.command_id ="
 	  " v_process.command_id) FROM v_process",
+	  true },
+	{ "program",
+	  "SELECT path, host, since_ns, size, mtime_ns, phash, manager, package,"
+	  " version FROM v_program",
 	  true },
 	{ "file", "SELECT path, root, versions, present, last_ns, directory FROM v_file",
 	  true },

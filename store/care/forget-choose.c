@@ -347,6 +347,58 @@ static int keep_shells(struct shfs_forget *f)
 	return MIN(r, 0);
 }
 
+/* Gets the ids of the programs (strings) that some process has executed, and of those
+ * that a process which stays has executed. */
+static int executed_programs(struct shfs_forget *f, struct shfs_ids *all,
+                             struct shfs_ids *stay)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get_args(f->index, &stmt,
+	                          "SELECT process_id, exe_id FROM process", NULL, 0);
+
+	for (; r > 0; r = r ? r : shfs_sql_next(f->index, stmt)) {
+		int64_t exe_id = sqlite3_column_int64(stmt, 1);
+
+		r = shfs_ids_add(all, exe_id);
+		if (!r && !shfs_ids_has(&f->processes, sqlite3_column_int64(stmt, 0)))
+			r = shfs_ids_add(stay, exe_id);
+	}
+	shfs_ids_sort(all);
+	shfs_ids_sort(stay);
+	return r;
+}
+
+/* Adds what is recorded of programs that no process which stays has executed, and of
+ * files to forget. That of a script goes with the process that was the first to execute
+ * it. */
+static int add_programs(struct shfs_forget *f)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	_cleanup_ids_ struct shfs_ids all = { 0 }, stay = { 0 };
+	int r = executed_programs(f, &all, &stay);
+
+	if (!r)
+		r = shfs_sql_get_args(
+			f->index, &stmt,
+			"SELECT g.program_id, g.path_id, g.process_id, s.text"
+			" FROM program g JOIN string_text_of s"
+			" ON s.string_id = g.path_id",
+			NULL, 0);
+	for (; r > 0; r = r ? r : shfs_sql_next(f->index, stmt)) {
+		int64_t path_id = sqlite3_column_int64(stmt, 1);
+		const char *path = (const char *)sqlite3_column_text(stmt, 3);
+		bool goes = shfs_ids_has(&all, path_id)
+		                    ? !shfs_ids_has(&stay, path_id)
+		                    : shfs_ids_has(&f->processes,
+		                                   sqlite3_column_int64(stmt, 2));
+
+		goes |= shfs_ids_has(&f->paths, forget_key_of_path(shfs_bytes_str(path)));
+		r = goes ? shfs_ids_add(&f->programs, sqlite3_column_int64(stmt, 0)) : 0;
+	}
+	shfs_ids_sort(&f->programs);
+	return r;
+}
+
 int forget_complete(struct shfs_forget *f)
 {
 	int r = 0;
@@ -376,5 +428,5 @@ int forget_complete(struct shfs_forget *f)
 	if (!r)
 		r = shfs_paths_of(f->index, f->files.ids, f->files.n, add_key_of_path, f);
 	shfs_ids_sort(&f->paths);
-	return r;
+	return r ? r : add_programs(f);
 }

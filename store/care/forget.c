@@ -174,6 +174,8 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 
 	if (rec->type == SHFS_REC_PROCESS)
 		return s->row && shfs_ids_has(&s->f->processes, s->row) ? DROP : KEEP;
+	if (rec->type == SHFS_REC_PROGRAM)
+		return s->row && shfs_ids_has(&s->f->programs, s->row) ? DROP : KEEP;
 	read_paths(s, rec);
 	if (rec->type == SHFS_REC_PREIMAGE)
 		return path_goes(s) || content_goes(s, &rec->preimage.content) ? DROP
@@ -641,7 +643,7 @@ static void free_lists(struct shfs_forget *f)
 	struct shfs_ids *lists[] = { &f->commands, &f->processes, &f->accesses,
 		                     &f->versions, &f->files,     &f->paths,
 		                     &f->contents, &f->known,     &f->same,
-		                     &f->gone };
+		                     &f->gone,     &f->programs };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		shfs_ids_free(lists[i]);

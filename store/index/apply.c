@@ -618,7 +618,8 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (rec->seq && rec->seq <= ing->producer.last_seq)
 		return 0;
 	ing->producer.last_seq = MAX(rec->seq, ing->producer.last_seq);
-	ing->producer.last_ns = rec->time.real_ns;
+	if (rec->type != SHFS_REC_PROGRAM) /* its time is that of an earlier record */
+		ing->producer.last_ns = rec->time.real_ns;
 	switch (rec->type) {
 	case SHFS_REC_LOST:
 		ing->producer.lost_seq = rec->seq;
@@ -627,6 +628,9 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 	case SHFS_REC_PROCESS:
 		ing->producer.records++;
 		return shfs_process_add(ing, rec);
+	case SHFS_REC_PROGRAM:
+		ing->producer.records++;
+		return shfs_program_add(ing, rec);
 	case SHFS_REC_ACCESS:
 		return apply_use(ing, rec, rec->access.process, apply_access);
 	case SHFS_REC_PATHOP:

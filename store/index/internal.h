@@ -198,7 +198,7 @@ struct shfs_packed_chunks {
 
 /*
  * The row that each record of the journal led to: the access_id; of PROCESS the
- * process_id; of BEGIN the command_id; 0: none.
+ * process_id; of PROGRAM the program_id; of BEGIN the command_id; 0: none.
  */
 struct shfs_trace {
 	struct shfs_trace_file {
@@ -316,6 +316,9 @@ static inline int64_t shfs_namespace_column(uint64_t pid_namespace)
 
 /* Adds the process of a PROCESS record of the current producer. */
 _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec);
+
+/* Adds a PROGRAM record of the current producer. */
+_must_check_ int shfs_program_add(struct shfs_ingest *ing, const struct shfs_record *rec);
 
 /* Finds the process of the current producer's record seq: 1; or 0, and *out is zeroed. */
 _must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,

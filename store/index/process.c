@@ -6,6 +6,8 @@
 #include "common/path.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <string.h>
 
 #define CACHE_MAX 65536
 
@@ -208,7 +210,7 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
  * are read. */
 static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
                         int64_t task_id, int64_t exe, int64_t argv, int64_t cwd,
-                        int64_t streams, int64_t *out)
+                        int64_t streams, int64_t environment, int64_t *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(ing->index, &stmt,
@@ -225,10 +227,10 @@ static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
 		return 1;
 	return shfs_sql_run(ing->index,
 	                    "UPDATE process SET first_ns = ?, cwd_id = ?, streams_id = ?,"
-	                    " uid = ? WHERE process_id = ?",
+	                    " environment_id = ?, uid = ? WHERE process_id = ?",
 	                    shfs_arg_int(rec->time.real_ns), shfs_arg_int(cwd),
-	                    shfs_arg_int(streams), shfs_arg_int(rec->process.uid),
-	                    shfs_arg_int(*out))
+	                    shfs_arg_int(streams), shfs_arg_int(environment),
+	                    shfs_arg_int(rec->process.uid), shfs_arg_int(*out))
 	               ?: 1;
 }
 
@@ -318,7 +320,7 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int64_t exe = 0, argv = 0, cwd = 0, streams = 0;
+	int64_t exe = 0, argv = 0, cwd = 0, streams = 0, environment = 0;
 	_cleanup_buf_ struct shfs_buf in_tree_streams = { 0 };
 	struct shfs_bytes in_tree;
 	int r = program_in_tree(ing, p->exe, &in_tree);
@@ -342,21 +344,70 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 		                           : p->streams,
 		                   &streams);
 	if (!r)
-		r = process_find(ing, rec, task_id, exe, argv, cwd, streams, out);
+		r = shfs_string_id(ing, p->environment, &environment);
+	if (!r)
+		r = process_find(ing, rec, task_id, exe, argv, cwd, streams, environment,
+		                 out);
 	if (r)
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index,
 	                 "INSERT INTO process (process_id, task_id, exe_id, argv_id,"
-	                 " cwd_id, streams_id, uid, first_ns, outside, accesses)"
-	                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+	                 " cwd_id, streams_id, environment_id, uid, first_ns, outside,"
+	                 " accesses) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
 	                 shfs_arg_id(is_first ? task_id : 0),
 	                 shfs_arg_id(is_first ? 0 : task_id), shfs_arg_int(exe),
 	                 shfs_arg_int(argv), shfs_arg_int(cwd), shfs_arg_int(streams),
-	                 shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns),
+	                 shfs_arg_int(environment), shfs_arg_int(p->uid),
+	                 shfs_arg_int(rec->time.real_ns),
 	                 shfs_arg_int(names_outside(ing, p)));
 	*out = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
 }
+
+/* --- software --- */
+
+#define SOFTWARE_TEXT_MAX 1024
+
+static bool is_plausible_text(struct shfs_bytes text)
+{
+	return text.len <= SOFTWARE_TEXT_MAX && !memchr(text.data, 0, text.len);
+}
+
+int shfs_program_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_program *p = &rec->program;
+	struct shfs_process process;
+	struct shfs_bytes path;
+	int64_t path_id = 0;
+	int r;
+
+	if (!p->path.len || *p->path.data != '/' || p->path.len > PATH_MAX ||
+	    memchr(p->path.data, 0, p->path.len) || !is_plausible_text(p->manager) ||
+	    !is_plausible_text(p->package) || !is_plausible_text(p->version))
+		return SHFS_DROPPED;
+	r = shfs_process_find(ing, p->process, &process);
+	if (r >= 0)
+		r = program_in_tree(ing, p->path, &path);
+	if (!r)
+		r = shfs_string_id(ing, path, &path_id);
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO program (boot_id, path_id, since_ns,"
+		                 " process_id, size, mtime_ns, phash, manager, package,"
+		                 " version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		                 shfs_arg_int(ing->producer.boot_id),
+		                 shfs_arg_int(path_id), shfs_arg_int(rec->time.real_ns),
+		                 shfs_arg_int(process.process_id),
+		                 shfs_arg_int((int64_t)p->content.size),
+		                 shfs_arg_int(p->content.mtime_ns),
+		                 shfs_arg_int((int64_t)p->content.phash),
+		                 shfs_arg_text(p->manager), shfs_arg_text(p->package),
+		                 shfs_arg_text(p->version));
+	ing->row = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+/* --- processes --- */
 
 /* Also keeps the process in the cache, as it is most likely used next. */
 int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)

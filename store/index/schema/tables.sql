@@ -155,6 +155,7 @@ CREATE TABLE process (
 	argv_id INTEGER NOT NULL,
 	cwd_id INTEGER NOT NULL,
 	streams_id INTEGER NOT NULL,
+	environment_id INTEGER NOT NULL,
 	uid INTEGER NOT NULL,
 	outside INTEGER NOT NULL,       -- its words may name files outside of the project
 	first_ns INTEGER NOT NULL,
@@ -162,7 +163,24 @@ CREATE TABLE process (
 ) STRICT;
 CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
 -- The process of accesses whose process is unknown.
-INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0, 0, 0);
+INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+
+-- What software a path was from since_ns on, in one boot. process_id is the first process
+-- that was seen to execute it.
+CREATE TABLE program (
+	program_id INTEGER PRIMARY KEY,
+	boot_id INTEGER NOT NULL,
+	path_id INTEGER NOT NULL,       -- a string
+	since_ns INTEGER NOT NULL,
+	process_id INTEGER NOT NULL,    -- 0: unknown
+	size INTEGER NOT NULL,
+	mtime_ns INTEGER NOT NULL,
+	phash INTEGER NOT NULL,         -- 0: not known
+	manager TEXT NOT NULL,          -- "": no package has it
+	package TEXT NOT NULL,
+	version TEXT NOT NULL
+) STRICT;
+CREATE INDEX program_path ON program (path_id, boot_id, since_ns);
 
 -- The names of processes in the records of a producer without END.
 CREATE TABLE process_ref (

@@ -40,6 +40,10 @@ SELECT p.process_id,
 	(SELECT text FROM string_text_of WHERE string_id = p.cwd_id) AS cwd,
 	(SELECT text FROM string_text_of WHERE string_id = p.argv_id) AS argv,
 	(SELECT text FROM string_text_of WHERE string_id = p.streams_id) AS streams,
+	(SELECT text FROM string_text_of WHERE string_id = p.environment_id) AS environment,
+	(SELECT g.program_id FROM program g WHERE g.path_id = p.exe_id
+		AND g.boot_id = t.boot_id AND g.since_ns <= p.first_ns
+		ORDER BY g.since_ns DESC LIMIT 1) AS program_id,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
@@ -52,10 +56,21 @@ SELECT p.process_id,
 	(SELECT text FROM string_text_of WHERE string_id = p.cwd_id) AS cwd,
 	(SELECT text FROM string_text_of WHERE string_id = p.argv_id) AS argv,
 	(SELECT text FROM string_text_of WHERE string_id = p.streams_id) AS streams,
+	(SELECT text FROM string_text_of WHERE string_id = p.environment_id) AS environment,
+	(SELECT g.program_id FROM program g WHERE g.path_id = p.exe_id
+		AND g.boot_id = t.boot_id AND g.since_ns <= p.first_ns
+		ORDER BY g.since_ns DESC LIMIT 1) AS program_id,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM task t INDEXED BY task_nobody CROSS JOIN process p
 	ON p.process_id = t.task_id OR p.task_id = t.task_id
 WHERE t.command_id IS NULL;
+
+-- Which software a path was, in one boot of a host, from since_ns on.
+CREATE VIEW v_program AS
+SELECT g.program_id, b.host, b.boot AS boot_id,
+	(SELECT text FROM string_text_of WHERE string_id = g.path_id) AS path, g.since_ns,
+	g.process_id, g.size, g.mtime_ns, g.phash, g.manager, g.package, g.version
+FROM program g JOIN boot b USING (boot_id);
 
 CREATE VIEW v_file AS
 SELECT f.file_id, d.path || '/' || f.name AS path, d.path AS dir, f.name,
