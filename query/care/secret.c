@@ -42,21 +42,25 @@ static int find_commands(struct finder *f)
 	return r;
 }
 
-/* Finds secrets in the arguments of processes whose commands have none themselves. */
+/* Finds secrets in the arguments and environments of processes whose commands have none
+ * themselves. */
 static int find_processes(struct finder *f)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(f->index,
-	                       "SELECT p.argv, c.id, c.text FROM v_process p"
-	                       " LEFT JOIN v_command c USING (command_id)"
-	                       " ORDER BY c.command_id",
-	                       &rows);
+	int r = shfs_rows_open(
+		f->index,
+		"SELECT p.argv, c.id, c.text, p.environment FROM v_process p"
+		" LEFT JOIN v_command c USING (command_id)"
+		" ORDER BY c.command_id",
+		&rows);
 	char last[17] = "";
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		const char *id = shfs_rows_text(rows, 1);
 
 		r = *id && !strcmp(id, last) ? 0 : has_secret(f, rows, 0, true);
+		if (!r && (!*id || strcmp(id, last) != 0))
+			r = has_secret(f, rows, 3, true);
 		if (r > 0 && *id) {
 			snprintf(last, sizeof(last), "%s", id);
 			r = has_secret(f, rows, 2, false);

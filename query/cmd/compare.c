@@ -116,6 +116,18 @@ static void show_lines(struct compare *c, const char *what, const char *a, const
 		show_difference_line(c, 1, what, b);
 }
 
+/* Shows the values of a variable of the environment. */
+static void show_variables(struct compare *c, const struct shfs_difference *d)
+{
+	const char *set = d->name[0] ?: d->name[1];
+	_cleanup_free_ char *unset = NULL;
+
+	if (asprintf(&unset, "%.*s, which was not set", (int)strcspn(set, "="), set) < 0)
+		unset = NULL;
+	for (int side = 0; side < 2; side++)
+		show_difference_line(c, side, "with ", d->name[side] ?: unset ?: "");
+}
+
 static void show_statuses(struct compare *c, const struct shfs_stage *stage)
 {
 	for (int i = 0; i < 2; i++) {
@@ -172,6 +184,12 @@ static int show_difference(struct compare *c, const struct shfs_stage *stage,
 		return 0;
 	case SHFS_DIFFERENT_PROGRAM:
 		show_lines(c, "executed ", d->name[0], d->name[1]);
+		return 0;
+	case SHFS_DIFFERENT_SOFTWARE:
+		show_lines(c, "used ", d->name[0], d->name[1]);
+		return 0;
+	case SHFS_DIFFERENT_ENVIRONMENT:
+		show_variables(c, d);
 		return 0;
 	case SHFS_DIFFERENT_ARGUMENTS:
 		show_lines(c, "called ", d->name[0], d->name[1]);
@@ -266,6 +284,10 @@ static const char *first_words(const struct shfs_stage *stage)
 		return "the shell";
 	case SHFS_DIFFERENT_PROGRAM:
 		return "the programs";
+	case SHFS_DIFFERENT_SOFTWARE:
+		return "the software";
+	case SHFS_DIFFERENT_ENVIRONMENT:
+		return "the environment";
 	case SHFS_DIFFERENT_ARGUMENTS:
 		return "the arguments";
 	case SHFS_DIFFERENT_INPUT:

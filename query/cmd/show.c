@@ -3,6 +3,7 @@
 #include "query/base/cmd.h"
 #include "query/base/time.h"
 #include "query/history/entry.h"
+#include "query/history/software.h"
 #include "query/history/version-spec.h"
 
 #include "common/quote.h"
@@ -15,7 +16,7 @@
 #define NAME_MAX_COLUMNS 44
 #define LATE_NS          SHFS_NSEC_PER_SEC /* less is the same moment */
 
-static bool json;
+static bool json, full;
 
 struct show {
 	struct shfs_index *index;
@@ -27,7 +28,8 @@ struct show {
 		until_ns; /* last use of a file by each; 0: not after the command's end */
 	size_t n_processes;
 	struct shfs_process_row shell; /* all 0: unknown */
-	int64_t lost;                  /* records that mounts lost in that time */
+	struct shfs_software software;
+	int64_t lost; /* records that mounts lost in that time */
 	struct shfs_buf out;
 };
 
@@ -39,6 +41,7 @@ static void show_clear(struct show *s)
 	free(s->processes);
 	free(s->until_ns);
 	shfs_process_clear(&s->shell);
+	shfs_software_clear(&s->software);
 	shfs_buf_free(&s->out);
 }
 
@@ -120,8 +123,10 @@ static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 
 	if (!r)
 		return -ENOENT;
+	if (r > 0)
+		r = shfs_software_load(s->index, is_process, id, &s->software);
 	if (r < 0 || is_process)
-		return MIN(r, 0);
+		return r;
 	return load_processes(s, id)
 	               ?: load_late(s, id)
 	               ?: load_shell(s)
@@ -396,6 +401,52 @@ static int show_processes(struct show *s)
 	return 0;
 }
 
+/* --- the software --- */
+
+/* Shows what the programs were. Those of no package are listed in full only. */
+static void show_software(struct show *s)
+{
+	const struct shfs_software *software = &s->software;
+	bool any = false;
+
+	for (size_t i = 0; i < software->n_programs; i++) {
+		const struct shfs_used_program *p = &software->programs[i];
+		size_t width = shfs_quote_width(p->path, strlen(p->path));
+
+		if (!*p->manager && !full)
+			continue;
+		if (!any)
+			shfs_buf_printf(&s->out, "%ssoftware%s\n", s->style->dim,
+			                s->style->off);
+		any = true;
+		shfs_buf_str(&s->out, INDENT);
+		shfs_quote_display(&s->out, p->path, strlen(p->path));
+		shfs_buf_printf(&s->out, "%*s  ",
+		                (int)(NAME_MAX_COLUMNS - MIN(width, NAME_MAX_COLUMNS)),
+		                "");
+		shfs_used_program_show(&s->out, p, full);
+		shfs_buf_char(&s->out, '\n');
+	}
+}
+
+static void show_environment(struct show *s)
+{
+	const struct shfs_software *software = &s->software;
+
+	if (!full)
+		return;
+	shfs_buf_printf(&s->out, "%senvironment%s\n", s->style->dim, s->style->off);
+	if (!software->has_environment)
+		shfs_buf_str(&s->out, INDENT "not recorded\n");
+	for (size_t i = 0; i < software->n_variables; i++) {
+		const char *variable = software->variables[i];
+
+		shfs_buf_str(&s->out, INDENT);
+		shfs_quote_display(&s->out, variable, strlen(variable));
+		shfs_buf_char(&s->out, '\n');
+	}
+}
+
 /* --- the files --- */
 
 static int show_use(struct show *s, const struct shfs_use *use)
@@ -500,6 +551,8 @@ static int show_whole_entry(struct show *s)
 		r = show_command_head(s);
 	if (!r)
 		r = show_processes(s);
+	show_software(s);
+	show_environment(s);
 	if (!r)
 		r = show_files_of_entry(s);
 	show_troubles(s);
@@ -536,6 +589,7 @@ static int json_all(struct show *s)
 	shfs_json_begin(&j, "show");
 	shfs_entry_json(&j, &s->entry);
 	json_temporary(&j, &s->entry.uses);
+	shfs_software_json(&j, &s->software);
 	if (!s->entry.is_process) {
 		shfs_json_array(&j, "processes");
 		for (size_t i = 0; i < s->n_processes; i++) {
@@ -585,6 +639,7 @@ const struct shfs_command shfs_cmd_show = {
 		       "FILE@N stands for the command that made this version.",
 	.alone = true,
 	.options = {
+	{ "full", 'f', NULL, "also the environment, and what programs of no package are", .flag = &full },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
 	.operands = { 1, 1 },

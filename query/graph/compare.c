@@ -4,6 +4,7 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "query/graph/internal.h"
+#include "query/history/software.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,7 +34,9 @@ const char *shfs_difference_word(enum shfs_difference_kind kind)
 		[SHFS_DIFFERENT_CWD] = "cwd",
 		[SHFS_DIFFERENT_SHELL] = "shell",
 		[SHFS_DIFFERENT_PROGRAM] = "program",
+		[SHFS_DIFFERENT_SOFTWARE] = "software",
 		[SHFS_DIFFERENT_INPUT] = "input",
+		[SHFS_DIFFERENT_ENVIRONMENT] = "environment",
 		[SHFS_DIFFERENT_STATUS] = "status",
 		[SHFS_DIFFERENT_RESULT] = "result",
 		[SHFS_DIFFERENT_ARGUMENTS] = "arguments",
@@ -445,8 +448,110 @@ static int add_unmatched(struct shfs_comparison *c, struct stage_node *node, int
 	return r;
 }
 
-/* Compares arguments if only results differ. They can explain more (the value of a shell
- * variable), but often differ without effect (names of temporary files). */
+/* --- software and environment --- */
+
+/* Returns "samtools 1.17 (conda)  /opt/conda/bin/samtools". */
+static char *software_text(const struct shfs_used_program *p)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	shfs_buf_str(&out, p->path);
+	shfs_buf_str(&out, "  ");
+	shfs_used_program_show(&out, p, !*p->manager);
+	return shfs_buf_take(&out);
+}
+
+/* Is it the same program for the user, maybe at another place: of the same package, with
+ * the same name? */
+static bool is_same_tool(const struct shfs_used_program *a,
+                         const struct shfs_used_program *b)
+{
+	return *a->manager && *b->manager && !strcmp(a->package, b->package) &&
+	       !strcmp(basename(a->path), basename(b->path));
+}
+
+/* Finds the program that takes the place of a in the other run. */
+static const struct shfs_used_program *find_counterpart(const struct shfs_used_program *a,
+                                                        const struct shfs_software *other)
+{
+	for (size_t i = 0; i < other->n_programs; i++)
+		if (!strcmp(a->path, other->programs[i].path))
+			return &other->programs[i];
+	for (size_t i = 0; i < other->n_programs; i++)
+		if (is_same_tool(a, &other->programs[i]))
+			return &other->programs[i];
+	return NULL;
+}
+
+static int compare_programs(struct stage_node *node, const struct shfs_software s[2])
+{
+	for (size_t i = 0; i < s[0].n_programs; i++) {
+		const struct shfs_used_program *a = &s[0].programs[i];
+		const struct shfs_used_program *b = find_counterpart(a, &s[1]);
+		struct shfs_difference *d;
+
+		if (!b || shfs_used_program_equals(a, b))
+			continue;
+		d = add_difference(node, SHFS_DIFFERENT_SOFTWARE);
+		if (!d)
+			return -ENOMEM;
+		d->name[0] = software_text(a);
+		d->name[1] = software_text(b);
+		if (!d->name[0] || !d->name[1])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Has the environment exactly this variable? */
+static bool has_variable(const struct shfs_software *s, const char *variable)
+{
+	for (size_t i = 0; i < s->n_variables; i++)
+		if (!strcmp(s->variables[i], variable))
+			return true;
+	return false;
+}
+
+/* Finds a variable of this name that the other side does not have just so. */
+static const char *find_other_value(const struct shfs_software s[2], int side,
+                                    const char *variable)
+{
+	size_t len = strcspn(variable, "=") + 1;
+
+	for (size_t i = 0; i < s[side].n_variables; i++)
+		if (!strncmp(s[side].variables[i], variable, len) &&
+		    !has_variable(&s[!side], s[side].variables[i]))
+			return s[side].variables[i];
+	return NULL;
+}
+
+static int compare_environments(struct stage_node *node, const struct shfs_software s[2])
+{
+	if (!s[0].has_environment || !s[1].has_environment)
+		return 0;
+	for (int side = 0; side < 2; side++) {
+		for (size_t i = 0; i < s[side].n_variables; i++) {
+			const char *variable = s[side].variables[i];
+			const char *other = find_other_value(s, !side, variable);
+			struct shfs_difference *d;
+
+			if (has_variable(&s[!side], variable) || (side && other))
+				continue;
+			d = add_difference(node, SHFS_DIFFERENT_ENVIRONMENT);
+			if (!d)
+				return -ENOMEM;
+			d->name[side] = strdup(variable);
+			d->name[!side] = other ? strdup(other) : NULL;
+			if (!d->name[side] || (other && !d->name[!side]))
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/* Compares arguments if nothing but results and the environment differs. They can explain
+ * more (the value of a shell variable), but often differ without effect (names of
+ * temporary files). */
 static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 {
 	struct shfs_difference *results = node->s.differences;
@@ -462,19 +567,30 @@ static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 
 static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 {
-	struct shfs_difference **results, *first; /* first: of the results */
+	struct shfs_difference **environment, **results, *first; /* of the results */
+	struct shfs_software software[2] = { 0 };
 	int r = compare_texts(node) ?: compare_shells(c, node);
 
 	for (int side = 0; side < 2 && !r; side++)
 		r = add_unmatched(c, node, side, SHFS_DIFFERENT_PROGRAM);
+	for (int side = 0; side < 2 && !r; side++)
+		r = shfs_software_load(c->index, false, node->command_id[side],
+		                       &software[side]);
+	if (!r)
+		r = compare_programs(node, software);
 	if (!r)
 		r = compare_used_files(c, node, SHFS_DIFFERENT_INPUT);
+	environment = node->last;
+	if (!r)
+		r = compare_environments(node, software);
+	shfs_software_clear(&software[0]);
+	shfs_software_clear(&software[1]);
 	results = node->last;
 	if (!r)
 		r = compare_statuses(node)
 		            ?: compare_used_files(c, node, SHFS_DIFFERENT_RESULT);
 	first = *results;
-	if (!r && first && first == node->s.differences)
+	if (!r && first && environment == &node->s.differences)
 		r = compare_arguments(c, node);
 	/* different results follow from different inputs */
 	for (struct shfs_difference *d = first; d && node->s.differences != first;

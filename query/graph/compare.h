@@ -18,10 +18,12 @@ enum shfs_difference_kind {
 	SHFS_DIFFERENT_TEXT,
 	SHFS_DIFFERENT_CWD,
 	SHFS_DIFFERENT_SHELL,
-	SHFS_DIFFERENT_PROGRAM, /* executed by one of them, outside of the project */
+	SHFS_DIFFERENT_PROGRAM,  /* executed by one of them, outside of the project */
+	SHFS_DIFFERENT_SOFTWARE, /* of a program that both executed: another version */
 	SHFS_DIFFERENT_INPUT,
-	SHFS_DIFFERENT_ARGUMENTS, /* of programs; compared only if nothing before
-	                           * differs */
+	SHFS_DIFFERENT_ENVIRONMENT, /* of their programs: a recorded variable */
+	SHFS_DIFFERENT_ARGUMENTS,   /* of programs; compared only if nothing before
+	                             * differs */
 	SHFS_DIFFERENT_STATUS,
 	SHFS_DIFFERENT_RESULT,
 };
@@ -34,7 +36,8 @@ struct shfs_difference {
 	bool explained;
 	/* INPUT, RESULT: the versions; without a path: the file is missing */
 	struct shfs_version version[2];
-	/* PROGRAM, ARGUMENTS: what only this side has; SHELL */
+	/* PROGRAM, ARGUMENTS: what only this side has; SHELL; SOFTWARE; ENVIRONMENT:
+	 * NAME=VALUE, NULL: it is not set */
 	char *name[2];
 	struct shfs_difference *next;
 };

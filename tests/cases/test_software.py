@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Which software commands used, and in which environment: on real shells, beside dpkg's own word."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness import wait_until
+from test_forget import places
+from test_secrets import configure
+
+pytestmark = pytest.mark.either
+
+
+def history(sandbox, text):
+    """Ids of the commands with this text, the earliest first."""
+    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    return [c["id"] for c in commands if c["text"] == text][::-1]
+
+
+def shown(sandbox, text, which=-1):
+    return json.loads(sandbox.shfs("show", "--json", history(sandbox, text)[which]).stdout)
+
+
+def software(sandbox, text, which=-1):
+    return {p["path"]: p for p in shown(sandbox, text, which)["software"]}
+
+
+def package(sandbox, text, path, which=-1):
+    """What is recorded of a program, once its thread has looked it up."""
+
+    def is_there():
+        return path in software(sandbox, text, which)
+
+    wait_until(is_there, f"{path} is known")
+    p = software(sandbox, text, which)[path]
+    return tuple(p.get(key) for key in ("manager", "package", "version"))
+
+
+def variables(sandbox, text, which=-1):
+    return dict(v.split("=", 1) for v in shown(sandbox, text, which)["environment"])
+
+
+def dpkg(path):
+    """What dpkg says of a program."""
+    for name in path, path.removeprefix("/usr"):
+        found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
+        if not found.returncode:
+            owner = found.stdout.split(": ")[0]
+            version = subprocess.run(["dpkg-query", "-Wf", "${Version}", owner], capture_output=True, text=True)
+            return ("dpkg", owner.split(":")[0], version.stdout)
+    return (None, None, None)
+
+
+def put(sandbox, name, text, mode=0o644):
+    """A file of the user's outside of the project."""
+    path = os.path.join(sandbox.home, name)
+    sandbox.run("mkdir", "-p", os.path.dirname(path))
+    sandbox.write_outside(path, text, mode)
+    return path
+
+
+def tool(sandbox, name, says):
+    """A compiled program outside of the project; an old one is replaced, as installers do."""
+    source = put(sandbox, "source.c", f'#include <stdio.h>\nint main(void)\n{{\n\treturn puts("{says}") < 0;\n}}\n')
+    path = os.path.join(sandbox.home, name)
+    sandbox.run("mkdir", "-p", os.path.dirname(path))
+    sandbox.run("cc", "-o", f"{path}.new", source)
+    os.rename(f"{path}.new", path)
+    return path
+
+
+@pytest.mark.both
+def test_programs_of_dpkg(work, sandbox):
+    line = "sort data/in.csv | gzip > x.gz; awk 1 data/in.csv > y"
+    work.run(line)
+    for name in "sort", "gzip", "awk":
+        path = os.path.realpath(f"/usr/bin/{name}")
+        assert package(sandbox, line, path) == dpkg(path)
+    out = sandbox.shfs("show", history(sandbox, line)[0]).stdout
+    _, name, version = dpkg("/usr/bin/sort")
+    assert f"{name} {version} (dpkg)" in out
+    assert "environment" not in out and "PATH=" in sandbox.shfs("show", "-f", history(sandbox, line)[0]).stdout
+    assert "/usr/bin/bash" not in software(sandbox, line)  # the shell itself
+    # a script of a package, and its interpreter
+    work.run("zgrep a x.gz > z")
+    assert package(sandbox, "zgrep a x.gz > z", "/usr/bin/zgrep") == dpkg("/usr/bin/zgrep")
+
+
+def test_virtual_environment_in_the_project(work, sandbox):
+    """Its files are on the mount itself, which reads them without asking itself."""
+    work.run("mkdir -p venv/bin venv/lib/python3.11/site-packages/lab_tool-1.2.dist-info")
+    site = "venv/lib/python3.11/site-packages/lab_tool-1.2.dist-info"
+    sandbox.write("venv/pyvenv.cfg", b"home = /usr/bin\n")
+    sandbox.write("venv/bin/lab", b"#!/usr/bin/python3\nprint(1)\n")
+    sandbox.write(f"{site}/RECORD", b"../../../bin/lab,sha256=x,10\n")
+    sandbox.write(f"{site}/METADATA", b"Metadata-Version: 2.1\nName: lab-tool\nVersion: 1.2\n\n")
+    work.run("chmod +x venv/bin/lab")
+    work.run("venv/bin/lab > made")
+    assert sandbox.read("made") == b"1\n"
+    assert package(sandbox, "venv/bin/lab > made", f"{sandbox.project}/venv/bin/lab") == ("venv", "lab-tool", "1.2")
+    python = os.path.realpath("/usr/bin/python3")
+    assert package(sandbox, "venv/bin/lab > made", python) == dpkg(python)
+    work.run("grep -c . venv/bin/lab > n")
+    assert not [p for p in software(sandbox, "grep -c . venv/bin/lab > n") if p.startswith(sandbox.project)]
+
+
+def test_another_version(work, sandbox):
+    """A conda package that was updated between two runs: compare says so, and says what is the same."""
+    samtools = tool(sandbox, "conda/envs/a/bin/samtools", "one")
+    old = put(sandbox, "conda/envs/a/conda-meta/samtools-1.16-h1_0.json", json.dumps({"files": ["bin/samtools"]}))
+    for version in "1.16", "1.17":
+        work.run(f"{samtools} > out.txt")
+        found = ("conda", "samtools", version)
+        wait_until(lambda: package(sandbox, f"{samtools} > out.txt", samtools) == found, f"{version} is known")
+        tool(sandbox, "conda/envs/a/bin/samtools", "two")
+        put(sandbox, "conda/envs/a/conda-meta/samtools-1.17-h1_0.json", json.dumps({"files": ["bin/samtools"]}))
+        if os.path.exists(old):
+            os.unlink(old)
+    # what was true then stays true
+    assert package(sandbox, f"{samtools} > out.txt", samtools, 0) == ("conda", "samtools", "1.16")
+    ids = history(sandbox, f"{samtools} > out.txt")
+    found = json.loads(sandbox.shfs("compare", "--json", *ids, check=1).stdout)["stages"][-1]["differences"]
+    assert [(d["what"], d["explained"]) for d in found] == [("software", False), ("result", True)]
+    assert "samtools 1.16 (conda)" in found[0]["first"] and "samtools 1.17 (conda)" in found[0]["second"]
+    out = sandbox.shfs("compare", *ids, check=1).stdout
+    assert "Earliest difference: the software" in out and f"+ used {samtools}" in out
+    sandbox.shfs("reindex")
+    again = json.loads(sandbox.shfs("compare", "--json", *ids, check=1).stdout)["stages"][-1]["differences"]
+    assert again == found
+
+
+def test_replaced_without_a_package(work, sandbox):
+    mine = tool(sandbox, "bin/mine", "one")
+    work.run(f"{mine} > out.txt")
+    package(sandbox, f"{mine} > out.txt", mine)
+    before = software(sandbox, f"{mine} > out.txt")[mine]["mtime"]
+    tool(sandbox, "bin/mine", "two")
+    work.run(f"{mine} > out.txt")
+    wait_until(lambda: software(sandbox, f"{mine} > out.txt")[mine]["mtime"] != before, "the new one is known")
+    work.run(f"{mine} > out.txt")
+    first, second, third = history(sandbox, f"{mine} > out.txt")
+    found = json.loads(sandbox.shfs("compare", "--json", first, second, check=1).stdout)["stages"][-1]["differences"]
+    assert [d["what"] for d in found] == ["software", "result"]
+    sandbox.shfs("compare", second, third)  # the same
+
+
+def test_environment(work, sandbox):
+    work.run("export PYTHONPATH=/one LAB_X=1")
+    work.run("printenv HOME PYTHONPATH > out.txt")
+    work.run("export PYTHONPATH=/two LAB_X=2")
+    work.run("printenv HOME PYTHONPATH > out.txt")
+    work.run("unset PYTHONPATH")
+    work.run("printenv HOME PYTHONPATH > out.txt || true")
+    work.run("env -i /bin/cat out.txt > other.txt")
+    assert variables(sandbox, "printenv HOME PYTHONPATH > out.txt", 0)["PYTHONPATH"] == "/one"
+    assert variables(sandbox, "printenv HOME PYTHONPATH > out.txt", 1)["PYTHONPATH"] == "/two"
+    third = variables(sandbox, "printenv HOME PYTHONPATH > out.txt || true")
+    assert "PYTHONPATH" not in third and "LAB_X" not in third and third["HOME"] == sandbox.home
+    assert shown(sandbox, "env -i /bin/cat out.txt > other.txt")["environment"] is not None
+    first, second = history(sandbox, "printenv HOME PYTHONPATH > out.txt")
+    found = json.loads(sandbox.shfs("compare", "--json", first, second, check=1).stdout)["stages"][-1]["differences"]
+    assert [(d["what"], d["first"], d["second"]) for d in found[:1]] == [("environment", "PYTHONPATH=/one", "PYTHONPATH=/two")]
+    assert [(d["what"], d["explained"]) for d in found[1:]] == [("result", True)]
+    (last,) = history(sandbox, "printenv HOME PYTHONPATH > out.txt || true")
+    out = sandbox.shfs("compare", second, last, check=1).stdout
+    assert "- with PYTHONPATH=/two" in out and "+ with PYTHONPATH, which was not set" in out
+
+
+def test_what_is_selected_and_redacted(sandbox, shell):
+    configure(sandbox, "[record]\nenvironment = LAB_* !HOME\n")
+    mounted = sandbox.mount()
+    bash = shell("bash")
+    bash.run("export LAB_URL=https://me:hunter2-correct@example.org/ LAB_TOKEN=hunter2-correct-horse LAB_A=a")
+    bash.run("export OTHER=$(printf not-%s listed)")
+    bash.run("/bin/echo a > out.txt")
+    found = variables(sandbox, "/bin/echo a > out.txt")
+    assert found["LAB_A"] == "a" and "[redacted]" in found["LAB_URL"] and found["LAB_TOKEN"] == "[redacted]"
+    assert "HOME" not in found and "OTHER" not in found and "PATH" in found
+    bash.run(" TZ=Antarctica/Troll /bin/echo a > hidden.txt")
+    sandbox.shfs("sync")
+    bash.run("cd /")
+    mounted.unmount()
+    for secret in b"hunter2", b"not-listed", b"Antarctica":
+        assert not places(sandbox.store, secret)
+
+
+def test_forgotten(work, mounted, sandbox):
+    """With the command goes its environment, and what is recorded of programs that nothing else has used."""
+    mine = tool(sandbox, "bin/my-very-own", "x")
+    work.run("sort data/in.csv > s")
+    work.run(f"TZ=Antarctica/Troll {mine} > out.txt")
+    work.run("TZ=Africa/Lome sort -r data/in.csv > r")
+    line = f"TZ=Antarctica/Troll {mine} > out.txt"
+    package(sandbox, line, mine)
+    package(sandbox, "sort data/in.csv > s", "/usr/bin/sort")
+    sandbox.shfs("export", "tar", "r", "-o", f"{sandbox.home}/part.tar")
+    sandbox.shfs("forget", "--yes", "--command", history(sandbox, line)[0])
+    sandbox.shfs("forget", "--yes", "--command", history(sandbox, "sort data/in.csv > s")[0])
+    assert package(sandbox, "TZ=Africa/Lome sort -r data/in.csv > r", "/usr/bin/sort") == dpkg("/usr/bin/sort")
+    work.run("cd /")
+    mounted.unmount()
+    for what in b"Antarctica", b"my-very-own":
+        assert not places(sandbox.store, what)
+    # a part of a store has what its commands used, no more
+    other = f"{sandbox.home}/other"
+    sandbox.shfs("--store", other, "import", f"{sandbox.home}/part.tar", cwd="/")
+    for what in b"Antarctica", b"my-very-own":
+        assert not places(other, what)
+    assert places(other, b"Lome") and places(other, b"coreutils")
