@@ -419,9 +419,79 @@ static void add_status(struct shfs_json *json, const struct shfs_command_row *co
 	shfs_json_str(json, "error", text);
 }
 
-static void add_action(struct shfs_export *x, struct shfs_json *json,
-                       const struct shfs_step *step)
+/* Calls fn with the id of each package that the step used. */
+static int each_package(struct shfs_export *x, const struct shfs_step *step,
+                        struct shfs_export_package **known,
+                        void (*fn)(struct shfs_export *x, struct shfs_json *json,
+                                   const char *id,
+                                   const struct shfs_used_program *program),
+                        struct shfs_json *json)
 {
+	_cleanup_software_ struct shfs_software s = { 0 };
+	int r = shfs_export_software(x, step->entry, &s);
+
+	for (size_t i = 0; i < s.n_programs && r >= 0; i++) {
+		_cleanup_buf_ struct shfs_buf id = { 0 };
+
+		if (!*s.programs[i].manager)
+			continue;
+		shfs_buf_str(&id, "#software/");
+		shfs_export_package_id(&id, &s.programs[i]);
+		r = id.failed ? -ENOMEM : shfs_export_package_is_new(known, id.data);
+		if (r > 0)
+			fn(x, json, id.data, &s.programs[i]);
+	}
+	return MIN(r, 0);
+}
+
+static void describe_package(struct shfs_export *x, struct shfs_json *json,
+                             const char *id, const struct shfs_used_program *program)
+{
+	begin_thing(json, id, "SoftwareApplication");
+	shfs_export_utf8(json, "name", program->package, strlen(program->package));
+	shfs_export_utf8(json, "version", program->version, strlen(program->version));
+	shfs_export_utf8(json, "applicationCategory", program->manager,
+	                 strlen(program->manager));
+	end_thing(x, json);
+}
+
+static void refer_to_package(struct shfs_export *x, struct shfs_json *json,
+                             const char *id, const struct shfs_used_program *program)
+{
+	add_thing_reference(json, NULL, id);
+}
+
+/* Adds each package once. */
+static int add_packages(struct shfs_export *x, struct shfs_json *json)
+{
+	struct shfs_export_package *known = NULL;
+	int r = 0;
+
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
+		if (!x->wf->steps[i]->source)
+			r = each_package(x, x->wf->steps[i], &known, describe_package,
+			                 json);
+	shfs_export_packages_free(&known);
+	return r;
+}
+
+static int refer_to_software(struct shfs_export *x, struct shfs_json *json,
+                             const struct shfs_step *step)
+{
+	struct shfs_export_package *known = NULL;
+	int r;
+
+	shfs_json_array(json, "softwareRequirements");
+	r = each_package(x, step, &known, refer_to_package, json);
+	shfs_json_array_end(json);
+	shfs_export_packages_free(&known);
+	return r;
+}
+
+static int add_action(struct shfs_export *x, struct shfs_json *json,
+                      const struct shfs_step *step)
+{
+	int r;
 	const struct shfs_command_row *command = &step->entry->command;
 	struct shfs_buf name = { 0 };
 	char id[32];
@@ -439,9 +509,11 @@ static void add_action(struct shfs_export *x, struct shfs_json *json,
 	shfs_buf_free(&name);
 	add_thing_reference(json, "agent", "#user");
 	add_status(json, command);
+	r = refer_to_software(x, json, step);
 	refer_to_files(json, "object", x, &step->inputs);
 	refer_to_files(json, "result", x, &step->outputs);
 	end_thing(x, json);
+	return r;
 }
 
 /* Adds each shell once. */
@@ -559,9 +631,10 @@ static void add_run(struct shfs_export *x, struct shfs_json *json)
 	end_thing(x, json);
 }
 
-static void describe(struct shfs_export *x)
+static int describe(struct shfs_export *x)
 {
 	struct shfs_json json = { 0 };
+	int r;
 
 	shfs_json_object(&json, NULL);
 	shfs_json_str(&json, "@context", "https://w3id.org/ro/crate/1.1/context");
@@ -572,9 +645,10 @@ static void describe(struct shfs_export *x)
 	for (size_t i = 0; i < x->wf->files.n; i++)
 		add_crate_file(x, &json, x->wf->files.list[i]);
 	add_shells(x, &json);
-	for (size_t i = 0; i < x->wf->n_steps; i++)
+	r = add_packages(x, &json);
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
 		if (!x->wf->steps[i]->source)
-			add_action(x, &json, x->wf->steps[i]);
+			r = add_action(x, &json, x->wf->steps[i]);
 	if (x->workflow) {
 		add_ports(x, &json);
 		add_main(x, &json);
@@ -583,6 +657,7 @@ static void describe(struct shfs_export *x)
 	shfs_json_array_end(&json);
 	shfs_json_close(&json);
 	x->out = json.out;
+	return r;
 }
 
 /* Makes the directory; an empty one may exist. */
@@ -616,7 +691,7 @@ static int write_whole_crate(struct shfs_export *x)
 	if (!r)
 		r = fill_crate(x);
 	if (!r)
-		describe(x);
+		r = describe(x);
 	return r;
 }
 

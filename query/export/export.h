@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "query/history/software.h"
 #include "query/rerun/workflow.h"
 
 struct shfs_export {
@@ -112,3 +113,20 @@ void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
                     const struct shfs_workflow_file *file);
 /* The first output of a step that other steps need. */
 const char *shfs_export_first_output(const struct shfs_step *step);
+
+/* --- software --- */
+
+/* Loads what software the command used, and its environment. */
+_must_check_ int shfs_export_software(struct shfs_export *x,
+                                      const struct shfs_entry *entry,
+                                      struct shfs_software *out);
+/* Adds "dpkg/coreutils/9.1-1", of a program that a package has, for a URI. */
+void shfs_export_package_id(struct shfs_buf *out,
+                            const struct shfs_used_program *program);
+/* Is the package of this id new? 1, and it is noted; 0. *known begins as NULL. */
+struct shfs_export_package;
+_must_check_ int shfs_export_package_is_new(struct shfs_export_package **known,
+                                            const char *id);
+void shfs_export_packages_free(struct shfs_export_package **known);
+/* Adds comments for a script: the packages of all steps. */
+_must_check_ int shfs_export_software_comment(struct shfs_export *x);

@@ -30,19 +30,26 @@ static void add_json_file(struct shfs_json *json, const struct shfs_workflow_fil
 	}
 }
 
-static void add_json_step(struct shfs_json *json, const struct shfs_step *step)
+static int add_json_step(struct shfs_export *x, struct shfs_json *json,
+                         const struct shfs_step *step)
 {
+	_cleanup_software_ struct shfs_software software = { 0 };
+	int r = shfs_export_software(x, step->entry, &software);
+
 	shfs_entry_json_head(json, step->entry);
 	shfs_json_str(json, "shell", step->shell);
 	shfs_json_str(json, "directory", step->cwd);
 	shfs_json_int(json, "left_out", step->n_left_out);
 	add_json_names(json, "inputs", &step->inputs);
 	add_json_names(json, "outputs", &step->outputs);
+	shfs_software_json(json, &software);
+	return r;
 }
 
 static int write_json(struct shfs_export *x)
 {
 	struct shfs_json json = { 0 };
+	int r = 0;
 
 	shfs_json_begin(&json, "export");
 	shfs_json_str(&json, "base", x->wf->base);
@@ -56,18 +63,18 @@ static int write_json(struct shfs_export *x)
 	}
 	shfs_json_array_end(&json);
 	shfs_json_array(&json, "steps");
-	for (size_t i = 0; i < x->wf->n_steps; i++) {
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++) {
 		if (x->wf->steps[i]->source)
 			continue;
 		shfs_json_object(&json, NULL);
-		add_json_step(&json, x->wf->steps[i]);
+		r = add_json_step(x, &json, x->wf->steps[i]);
 		shfs_json_object_end(&json);
 		shfs_export_flush(x, &json.out);
 	}
 	shfs_json_array_end(&json);
 	shfs_json_close(&json);
 	x->out = json.out;
-	return 0;
+	return r;
 }
 
 static void begin_json_line(struct shfs_json *json, const char *type)
@@ -79,6 +86,7 @@ static void begin_json_line(struct shfs_json *json, const char *type)
 static int write_jsonl(struct shfs_export *x)
 {
 	struct shfs_json json = { 0 };
+	int r = 0;
 
 	begin_json_line(&json, "export");
 	shfs_json_int(&json, "version", SHFS_JSON_VERSION);
@@ -91,16 +99,16 @@ static int write_jsonl(struct shfs_export *x)
 		shfs_json_line_end(&json);
 		shfs_export_flush(x, &json.out);
 	}
-	for (size_t i = 0; i < x->wf->n_steps; i++) {
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++) {
 		if (x->wf->steps[i]->source)
 			continue;
 		begin_json_line(&json, "step");
-		add_json_step(&json, x->wf->steps[i]);
+		r = add_json_step(x, &json, x->wf->steps[i]);
 		shfs_json_line_end(&json);
 		shfs_export_flush(x, &json.out);
 	}
 	x->out = json.out;
-	return 0;
+	return r;
 }
 
 const struct shfs_export_format shfs_export_json = {

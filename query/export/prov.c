@@ -378,7 +378,8 @@ static void for_files(struct prov *p, const char *section,
 
 static void add_prefixes(struct shfs_json *json)
 {
-	static const char *const prefixes[] = { "version", "command", "process", "user" };
+	static const char *const prefixes[] = { "version", "command", "process", "user",
+		                                "software" };
 
 	shfs_json_object(json, "prefix");
 	shfs_json_str(json, "shfs", NAMESPACE);
@@ -391,14 +392,88 @@ static void add_prefixes(struct shfs_json *json)
 	shfs_json_object_end(json);
 }
 
-static void add_agents(struct prov *p)
+/* Adds "software:dpkg/coreutils/9.1-1". */
+static void add_software_name(struct shfs_buf *out,
+                              const struct shfs_used_program *program)
+{
+	shfs_buf_str(out, "software:");
+	shfs_export_package_id(out, program);
+}
+
+/* Calls fn for each package of an activity; known: packages that it was called for. */
+typedef void (*package_fn)(struct prov *p, const struct shfs_used_program *program,
+                           const char *name, const struct activity *a);
+static int each_package(struct prov *p, const struct activity *a,
+                        struct shfs_export_package **known, package_fn fn)
+{
+	_cleanup_software_ struct shfs_software s = { 0 };
+	int r = shfs_export_software(p->x, a->entry, &s);
+
+	for (size_t i = 0; i < s.n_programs && r >= 0; i++) {
+		_cleanup_buf_ struct shfs_buf name = { 0 };
+
+		if (!*s.programs[i].manager)
+			continue;
+		add_software_name(&name, &s.programs[i]);
+		r = name.failed ? -ENOMEM : shfs_export_package_is_new(known, name.data);
+		if (r > 0)
+			fn(p, &s.programs[i], name.data, a);
+	}
+	return MIN(r, 0);
+}
+
+/* Calls fn for each package of each activity; once: only for the first activity. */
+static int all_packages(struct prov *p, bool once, package_fn fn)
+{
+	struct shfs_export_package *known = NULL;
+	struct activity *a, *next;
+	int r = 0;
+
+	HASH_ITER (hh, p->activities, a, next) {
+		r = r ? r : each_package(p, a, &known, fn);
+		if (!once)
+			shfs_export_packages_free(&known);
+	}
+	shfs_export_packages_free(&known);
+	return r;
+}
+
+static void add_software_agent(struct prov *p, const struct shfs_used_program *program,
+                               const char *name, const struct activity *a)
+{
+	struct shfs_buf label = { 0 };
+
+	shfs_json_object(&p->json, name);
+	add_typed(&p->json, "prov:type", "prov:SoftwareAgent", "prov:QUALIFIED_NAME");
+	shfs_used_program_show(&label, program, false);
+	shfs_export_member(&p->json, "prov:label", &label);
+	shfs_export_utf8(&p->json, "shfs:package", program->package,
+	                 strlen(program->package));
+	shfs_export_utf8(&p->json, "shfs:version", program->version,
+	                 strlen(program->version));
+	shfs_json_object_end(&p->json);
+}
+
+static void add_software_association(struct prov *p,
+                                     const struct shfs_used_program *program,
+                                     const char *name, const struct activity *a)
+{
+	begin_relation(p);
+	add_prov_reference(p, "prov:activity", NULL, a->entry);
+	shfs_json_str(&p->json, "prov:agent", name);
+	end_element(p);
+}
+
+static int add_agents(struct prov *p)
 {
 	struct activity *a, *next;
+	int r;
 
 	shfs_json_object(&p->json, "agent");
 	shfs_json_object(&p->json, p->agent.data ?: "");
 	add_typed(&p->json, "prov:type", "prov:Person", "prov:QUALIFIED_NAME");
 	shfs_json_object_end(&p->json);
+	r = all_packages(p, true, add_software_agent);
 	shfs_json_object_end(&p->json);
 	shfs_json_object(&p->json, "wasAssociatedWith");
 	HASH_ITER (hh, p->activities, a, next) {
@@ -407,7 +482,10 @@ static void add_agents(struct prov *p)
 		shfs_json_str(&p->json, "prov:agent", p->agent.data ?: "");
 		end_element(p);
 	}
+	if (!r)
+		r = all_packages(p, false, add_software_association);
 	shfs_json_object_end(&p->json);
+	return r;
 }
 
 static int write_prov(struct shfs_export *x)
@@ -427,7 +505,7 @@ static int write_prov(struct shfs_export *x)
 	HASH_ITER (hh, p.activities, a, next)
 		add_activity_json(&p, a);
 	shfs_json_object_end(&p.json);
-	add_agents(&p);
+	r = add_agents(&p);
 	for_steps(&p, "used", add_used);
 	for_files(&p, "wasGeneratedBy", add_generation);
 	for_steps(&p, "wasDerivedFrom", add_derivations);
@@ -436,7 +514,7 @@ static int write_prov(struct shfs_export *x)
 	p.json.out.failed |= p.agent.failed;
 	x->out = p.json.out;
 	clear(&p);
-	return 0;
+	return r;
 }
 
 /* --- PROV-O, in Turtle: all statements about a thing are in one place --- */
@@ -536,6 +614,25 @@ static void describe_activity(struct prov *p, const struct activity *a)
 	                p->agent.data ?: "");
 }
 
+static void describe_package(struct prov *p, const struct shfs_used_program *program,
+                             const char *name, const struct activity *a)
+{
+	struct shfs_buf *out = &p->x->out, label = { 0 };
+
+	shfs_buf_printf(out, "\n<" NAMESPACE "%s> a prov:SoftwareAgent", name);
+	shfs_used_program_show(&label, program, false);
+	add_literal(out, &label);
+	shfs_buf_str(out, " .\n");
+}
+
+static void associate_package(struct prov *p, const struct shfs_used_program *program,
+                              const char *name, const struct activity *a)
+{
+	link_activity(&p->x->out, "", a->entry);
+	shfs_buf_printf(&p->x->out, " prov:wasAssociatedWith <" NAMESPACE "%s> .\n",
+	                name);
+}
+
 static void describe_step(struct prov *p, const struct shfs_step *step)
 {
 	struct shfs_buf *out = &p->x->out;
@@ -570,6 +667,10 @@ static int write_prov_o(struct shfs_export *x)
 	                p.agent.data ?: "");
 	HASH_ITER (hh, p.activities, a, next)
 		describe_activity(&p, a);
+	if (!r)
+		r = all_packages(&p, true, describe_package);
+	if (!r)
+		r = all_packages(&p, false, associate_package);
 	for (size_t i = 0; i < x->wf->files.n && !r; i++)
 		if (!x->wf->files.list[i]->made)
 			describe_file(&p, x->wf->files.list[i]);

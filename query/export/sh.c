@@ -71,8 +71,10 @@ static bool has_copies(const struct shfs_workflow *wf)
 	return false;
 }
 
-static void add_script_head(struct shfs_export *x)
+static int add_script_head(struct shfs_export *x)
 {
+	int r;
+
 	shfs_buf_str(&x->out,
 	             "#!/usr/bin/env bash\n"
 	             "# shellcheck disable=SC2016 # names are taken as they are\n"
@@ -82,6 +84,7 @@ static void add_script_head(struct shfs_export *x)
 	                      "# DIR, empty or missing (default: a new one), becomes ");
 	shfs_show_directory(&x->out, x->wf->base);
 	shfs_buf_char(&x->out, '\n');
+	r = shfs_export_software_comment(x);
 	shfs_buf_str(&x->out, head);
 	if (has_copies(x->wf))
 		shfs_buf_str(&x->out, copy);
@@ -94,6 +97,7 @@ static void add_script_head(struct shfs_export *x)
 		shfs_buf_str(&x->out, "}\n");
 	}
 	shfs_buf_str(&x->out, begin);
+	return r;
 }
 
 static void add_script_source(struct shfs_export *x, const struct shfs_step *step)
@@ -192,8 +196,8 @@ static void add_script_command(struct shfs_export *x, const struct shfs_step *st
 static int write_sh(struct shfs_export *x)
 {
 	bool sources = false;
+	int r = add_script_head(x);
 
-	add_script_head(x);
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		const struct shfs_step *step = x->wf->steps[i];
 
@@ -213,7 +217,7 @@ static int write_sh(struct shfs_export *x)
 		shfs_export_quote(&x->out, x->wf->targets.list[i]->name);
 	}
 	shfs_buf_char(&x->out, '\n');
-	return 0;
+	return r;
 }
 
 const struct shfs_export_format shfs_export_sh = {

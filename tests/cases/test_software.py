@@ -210,3 +210,30 @@ def test_forgotten(work, mounted, sandbox):
     for what in b"Antarctica", b"my-very-own":
         assert not places(other, what)
     assert places(other, b"Lome") and places(other, b"coreutils")
+
+
+def test_exports(work, sandbox):
+    """Each format names the packages, and the scripts still run."""
+    line = "sort data/in.csv | awk 1 > out.txt"
+    work.run(line)
+    _, name, version = dpkg("/usr/bin/sort")
+    package(sandbox, line, "/usr/bin/sort")
+    step = json.loads(sandbox.shfs("export", "json", "out.txt").stdout)["steps"][0]
+    assert (name, version) in [(p.get("package"), p.get("version")) for p in step["software"]]
+    assert any(v.startswith("PATH=") for v in step["environment"])
+    script = sandbox.shfs("export", "sh", "out.txt").stdout
+    assert f"#\t{name} {version} (dpkg)\n" in script
+    sandbox.run("bash", "-n", input=script)
+    said = json.loads(sandbox.shfs("export", "prov", "out.txt").stdout)
+    agents = {a: p for a, p in said["agent"].items() if p["prov:type"]["$"] == "prov:SoftwareAgent"}
+    (sort,) = [a for a, p in agents.items() if p["shfs:package"] == name]
+    assert agents[sort]["shfs:version"] == version
+    assert sort in [a["prov:agent"] for a in said["wasAssociatedWith"].values()]
+    assert f"{name} {version} (dpkg)" in sandbox.shfs("export", "prov-o", "out.txt").stdout
+    sandbox.shfs("export", "ro-crate", "out.txt", "-o", f"{sandbox.home}/crate")
+    with open(f"{sandbox.home}/crate/ro-crate-metadata.json") as f:
+        things = {t["@id"]: t for t in json.load(f)["@graph"]}
+    (action,) = [t for t in things.values() if t["@type"] == "CreateAction"]
+    used = [things[r["@id"]] for r in action["softwareRequirements"]]
+    assert (name, version) in [(t["name"], t["version"]) for t in used]
+    assert all(t["@type"] == "SoftwareApplication" for t in used)
