@@ -144,9 +144,14 @@ void shfs_buf_bytes(struct shfs_buf *b, const void *data, size_t len)
 
 void shfs_buf_set_path(struct shfs_buf *b, struct shfs_bytes root, struct shfs_bytes rel)
 {
+	bool is_absolute = rel.len && rel.data[0] == '/';
+	const char *slash =
+		is_absolute && root.len ? memchr(root.data, '/', root.len) : NULL;
+
 	b->len = 0;
-	shfs_buf_add(b, root.data, root.len);
-	if (rel.len && root.len && root.data[root.len - 1] != '/')
+	/* of a root in another tree (store/trees.h), the name of that */
+	shfs_buf_add(b, root.data, slash ? (size_t)(slash - root.data) : root.len);
+	if (!is_absolute && rel.len && root.len && root.data[root.len - 1] != '/')
 		shfs_buf_char(b, '/');
 	shfs_buf_add(b, rel.data, rel.len);
 }

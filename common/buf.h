@@ -47,7 +47,8 @@ struct shfs_bytes {
 	size_t len;
 };
 
-/* Replaces what is in the buffer by the path of rel below root; rel "": of root. */
+/* Replaces what is in the buffer by the path of rel below root; rel "": of root; an
+ * absolute rel: by that, in the tree of root. */
 void shfs_buf_set_path(struct shfs_buf *b, struct shfs_bytes root, struct shfs_bytes rel);
 
 /* Reads untrusted bytes. Past the end, failed is set and zeros are returned. */

@@ -138,6 +138,10 @@ enum shfs_access_flags {
 	SHFS_ACCESS_LATE = 1 << 9,   /* it was at last, or up to 40 ms before */
 	SHFS_ACCESS_REPLACED =
 		1 << 10, /* NAMELESS, and another file has the path by then */
+	SHFS_ACCESS_NAMED =
+		1 << 11, /* no open was seen: a file outside of root that the process
+	                    named (recording/outside.h), or a link that it went
+	                    through, whose content is its text (fusefs/watch/links.h) */
 };
 
 /*
@@ -150,7 +154,8 @@ struct shfs_rec_access {
 	uint32_t flags;   /* enum shfs_access_flags */
 	struct shfs_time begin; /* open */
 	struct shfs_time last;  /* last write by this process, else = begin */
-	struct shfs_bytes path; /* when the access ended; relative to root */
+	struct shfs_bytes path; /* when the access ended; relative to root; of a file
+	                           outside: absolute */
 	uint64_t dev, ino;
 	struct shfs_content seen; /* the content it read; KNOWN only with READ */
 	struct shfs_content made; /* the content it left; KNOWN only with WRITTEN */

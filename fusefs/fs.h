@@ -28,6 +28,7 @@ struct shfs_capture;
 struct shfs_directory;
 struct shfs_handle;
 struct shfs_heir;
+struct shfs_links;
 struct shfs_passthrough;
 struct shfs_spool;
 struct shfs_store;
@@ -41,6 +42,7 @@ struct shfs_fs {
 	struct shfs_spool *spool; /* for the guardian */
 	struct shfs_heir *heir;   /* for a server that takes over */
 	struct shfs_callers *callers;
+	struct shfs_links *links;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
 	struct shfs_passthrough *passthrough;

@@ -12,6 +12,7 @@
 #include "fusefs/transport/mountpoint.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
+#include "fusefs/watch/links.h"
 #include "recording/daemon.h"
 #include "recording/guardian.h"
 #include "recording/sandbox.h"
@@ -194,6 +195,9 @@ static int start_capture(struct shfs_fs *fs)
 		shfs_tree_hide(fs->tree, st.st_dev, st.st_ino);
 	if (!r)
 		r = shfs_capture_open(fs->store, &options, &fs->capture);
+	fs->links = shfs_links_new();
+	if (!r && !fs->links)
+		r = -ENOMEM;
 	if (!r)
 		r = shfs_callers_new(fs->capture, &fs->config, &reach, &fs->callers);
 	return r ? shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
@@ -224,6 +228,7 @@ static void free_fs(struct shfs_fs *fs)
 {
 	shfs_passthrough_end(fs);
 	shfs_callers_free(fs->callers);
+	shfs_links_free(fs->links);
 	shfs_capture_close(fs->capture);
 	shfs_spool_free(fs->spool);
 	shfs_tree_free(fs->tree);

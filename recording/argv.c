@@ -18,8 +18,10 @@
 /* A question. It belongs to the asking thread; once abandoned, to its reader. */
 struct shfs_argv {
 	int procfd;
+	struct shfs_proc_stat stat;
 	enum { QUEUED, READING, READ } state;
 	bool abandoned;
+	bool has_words; /* all of text is there but the files outside */
 	struct shfs_argv_text text;
 	struct shfs_argv *prev, *next;
 };
@@ -31,6 +33,7 @@ struct reader {
 };
 
 struct shfs_argv_readers {
+	struct shfs_outside_view *view;
 	pthread_mutex_t lock; /* no other is taken with it */
 	pthread_cond_t work, change;
 	struct shfs_argv *queue;
@@ -46,6 +49,7 @@ void shfs_argv_text_free(struct shfs_argv_text *text)
 	shfs_buf_free(&text->argv);
 	shfs_buf_free(&text->marker);
 	shfs_buf_free(&text->environment);
+	shfs_outside_clear(&text->outside);
 }
 
 static void argv_free(struct shfs_argv *argv)
@@ -60,6 +64,8 @@ static void argv_free(struct shfs_argv *argv)
 static void read_next_argv(struct shfs_argv_readers *r)
 {
 	struct shfs_argv *argv = r->queue;
+	_cleanup_buf_ struct shfs_buf words = { 0 };
+	struct shfs_outside outside = { 0 };
 
 	shfs_assert_held(&r->lock);
 	shfs_assert(argv->state == QUEUED && !argv->abandoned);
@@ -71,7 +77,14 @@ static void read_next_argv(struct shfs_argv_readers *r)
 	if (shfs_environment_read(argv->procfd, r->environment, &argv->text.marker,
 	                          &argv->text.hidden, &argv->text.environment))
 		argv->text.marker.len = argv->text.environment.len = 0;
+	shfs_buf_add(&words, argv->text.argv.data, argv->text.argv.len);
 	pthread_mutex_lock(&r->lock);
+	argv->has_words = true;
+	pthread_mutex_unlock(&r->lock);
+	if (r->view)
+		shfs_outside_look(r->view, argv->procfd, &argv->stat, &words, &outside);
+	pthread_mutex_lock(&r->lock);
+	argv->text.outside = outside;
 	shfs_assert(argv->state == READING);
 	argv->state = READ;
 	if (argv->abandoned) {
@@ -126,7 +139,8 @@ static bool init_locks(struct shfs_argv_readers *r)
 	return true;
 }
 
-int shfs_argv_readers_new(const char *environment, struct shfs_argv_readers **out)
+int shfs_argv_readers_new(struct shfs_outside_view *view, const char *environment,
+                          struct shfs_argv_readers **out)
 {
 	struct shfs_argv_readers *r = calloc(1, sizeof(*r));
 	sigset_t all, before;
@@ -137,6 +151,7 @@ int shfs_argv_readers_new(const char *environment, struct shfs_argv_readers **ou
 		return -ENOMEM;
 	}
 	r->environment = environment;
+	r->view = view;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (; r->n < READERS && !err; r->n += !err) {
@@ -169,13 +184,13 @@ static unsigned count_running(const struct shfs_argv_readers *r)
 	return n;
 }
 
-void shfs_argv_readers_free(struct shfs_argv_readers *r)
+bool shfs_argv_readers_free(struct shfs_argv_readers *r)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + FAREWELL;
 	unsigned n_left;
 
 	if (!r)
-		return;
+		return true;
 	pthread_mutex_lock(&r->lock);
 	r->closing = true;
 	pthread_cond_broadcast(&r->work);
@@ -185,7 +200,7 @@ void shfs_argv_readers_free(struct shfs_argv_readers *r)
 	pthread_mutex_unlock(&r->lock);
 	/* stuck threads use it if they go on before the process ends */
 	if (n_left)
-		return;
+		return false;
 	for (unsigned i = 0; i < r->n; i++)
 		pthread_join(r->list[i].thread, NULL);
 	shfs_assert(!r->n_stuck);
@@ -193,9 +208,11 @@ void shfs_argv_readers_free(struct shfs_argv_readers *r)
 	pthread_cond_destroy(&r->change);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
+	return true;
 }
 
-struct shfs_argv *shfs_argv_ask(struct shfs_argv_readers *r, int procfd)
+struct shfs_argv *shfs_argv_ask(struct shfs_argv_readers *r, int procfd,
+                                const struct shfs_proc_stat *stat)
 {
 	struct shfs_argv *argv = calloc(1, sizeof(*argv));
 	bool stuck;
@@ -203,6 +220,7 @@ struct shfs_argv *shfs_argv_ask(struct shfs_argv_readers *r, int procfd)
 	if (!argv)
 		return NULL;
 	argv->procfd = fcntl(procfd, F_DUPFD_CLOEXEC, 0);
+	argv->stat = *stat;
 	pthread_mutex_lock(&r->lock);
 	stuck = argv->procfd < 0 || r->n_stuck >= r->n;
 	if (!stuck) {
@@ -230,7 +248,7 @@ void shfs_argv_take(struct shfs_argv_readers *r, struct shfs_argv *argv, int64_t
 	argv->abandoned = argv->state == READING;
 	r->n_stuck += argv->abandoned;
 	shfs_assert(r->n_stuck <= r->n);
-	if (argv->state == READ) {
+	if (argv->state == READ || argv->has_words) {
 		*out = argv->text;
 		argv->text = (struct shfs_argv_text){ 0 };
 	}

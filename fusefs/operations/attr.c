@@ -5,6 +5,7 @@
  */
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
+#include "fusefs/watch/links.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -325,13 +326,16 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	n = readlinkat(fd, "", target, sizeof(target) - 1);
-	if (n < 0)
+	if (n < 0) {
 		n = -errno;
+	} else {
+		target[n] = 0;
+		shfs_links_note_read(fs, node, fd, target, shfs_req_tid(req));
+	}
 	shfs_node_fd_done(fs->tree, node);
 	if (n < 0) {
 		shfs_req_fail(req, (int)n);
 	} else {
-		target[n] = 0;
 		fuse_reply_readlink(req, target);
 	}
 }

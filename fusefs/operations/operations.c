@@ -227,13 +227,14 @@ const struct shfs_transport_calls shfs_ops_calls = {
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-	/* Never FUSE_CAP_WRITEBACK_CACHE: an acknowledged write is in the lower file. */
-	conn->want = conn->capable &
-	             (FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
-	              FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
-	              FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
-	              FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
-	              FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
+	/* Never FUSE_CAP_WRITEBACK_CACHE: an acknowledged write is in the lower file. Nor
+	 * FUSE_CAP_CACHE_SYMLINKS: who goes through a link is seen (watch/links.h). */
+	conn->want =
+		conn->capable &
+		(FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
+	         FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+	         FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
+	         FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
 	conn->max_write = SHFS_MAX_WRITE;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;

@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "common/proc.h"
+#include "fusefs/watch/stages.h"
 #include "recording/argv.h"
 
 #include <errno.h>
@@ -48,8 +49,10 @@ struct thread {
 
 struct shfs_callers {
 	struct shfs_capture *capture;
+	struct shfs_outside_view *view;
 	struct shfs_argv_readers *readers;
 	struct shfs_software *software;
+	struct shfs_stages *stages;
 	bool blind; /* /proc is that of another pid namespace */
 	pthread_mutex_t
 		lock; /* guards both tables; the longest unused entries come first */
@@ -60,6 +63,8 @@ struct shfs_callers {
 	pthread_cond_t looked;
 };
 
+static void look_at_stage(void *arg, uint32_t pid);
+
 int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *config,
                      const struct shfs_reach *reach, struct shfs_callers **out)
 {
@@ -69,11 +74,14 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 
 	if (!c)
 		return -ENOMEM;
-	r = shfs_argv_readers_new(config->environment, &c->readers);
+	r = shfs_outside_view_new(reach->root, reach->root_fd, config, &c->view);
+	if (!r)
+		r = shfs_argv_readers_new(c->view, config->environment, &c->readers);
 	if (!r)
 		r = shfs_software_new(capture, reach, &c->software);
 	if (r) {
 		shfs_argv_readers_free(c->readers);
+		shfs_outside_view_free(c->view);
 		free(c);
 		return r;
 	}
@@ -85,8 +93,12 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->looked, &attr);
 	pthread_condattr_destroy(&attr);
-	*out = c;
-	return 0;
+	r = shfs_stages_new(look_at_stage, c, &c->stages);
+	if (r)
+		shfs_callers_free(c);
+	else
+		*out = c;
+	return r;
 }
 
 void shfs_callers_end(struct shfs_callers *c)
@@ -120,12 +132,15 @@ void shfs_callers_free(struct shfs_callers *c)
 
 	if (!c)
 		return;
+	shfs_stages_free(c->stages);
 	pthread_mutex_lock(&c->lock);
 	while (c->n_looks)
 		pthread_cond_wait(&c->looked, &c->lock);
 	pthread_mutex_unlock(&c->lock);
-	shfs_argv_readers_free(c->readers);
 	shfs_software_free(c->software);
+	/* a stuck reader uses the view if it goes on before the process ends */
+	if (shfs_argv_readers_free(c->readers))
+		shfs_outside_view_free(c->view);
 	HASH_ITER (hh, c->threads, t, next) {
 		HASH_DEL(c->threads, t);
 		thread_unref(t);
@@ -232,7 +247,7 @@ static void look_at_caller(struct shfs_callers *c, struct sight *s)
 {
 	struct stat st;
 
-	s->asked = shfs_argv_ask(c->readers, s->procfd);
+	s->asked = shfs_argv_ask(c->readers, s->procfd, &s->stat);
 	/* empty for a kernel thread, or if /proc hides them */
 	(void)!shfs_proc_link(s->procfd, "exe", &s->exe);
 	(void)!shfs_proc_link(s->procfd, "cwd", &s->cwd);
@@ -341,15 +356,20 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 		remember_caller(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
 		shfs_software_note(c->software, &rec);
 	}
+	if (s->streams.len && !strncmp(s->streams.data, "pipe:", strlen("pipe:")))
+		shfs_stages_expect(c->stages, s->stat.ppid, s->stat.pgid);
+	if (seq && !hidden)
+		shfs_outside_emit(&s->text.outside, c->capture, seq, rec.time);
 	return seq;
 }
 
 /*
- * Records the calling process after its ancestors, the oldest first, as each names its
- * parent. If another thread has recorded one of them meanwhile, that record is used.
+ * Records a process, the calling one or not blocked, after its ancestors, the oldest
+ * first, as each names its parent. If another thread has recorded one of them meanwhile,
+ * that record is used.
  */
 static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
-                                bool *is_shell)
+                                bool is_blocked, bool *is_shell)
 {
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
@@ -359,7 +379,7 @@ static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
 
 	look_at_caller(c, caller);
 	n = look_at_ancestors(c, caller, sights);
-	finish_look(c, caller, until, true);
+	finish_look(c, caller, until, is_blocked);
 	for (int i = 0; i < n; i++)
 		finish_look(c, &sights[i], until, false);
 
@@ -414,7 +434,24 @@ static uint64_t record_thread(struct shfs_callers *c, int procfd, struct thread 
 	pthread_mutex_lock(&c->lock);
 	seq = find_caller_record(c, &s.stat, &t->is_shell);
 	pthread_mutex_unlock(&c->lock);
-	return seq ? seq : record_ancestry(c, &s, &t->is_shell);
+	return seq ? seq : record_ancestry(c, &s, true, &t->is_shell);
+}
+
+/* Records another stage of a pipeline, unless it is known. */
+static void look_at_stage(void *arg, uint32_t pid)
+{
+	struct shfs_callers *c = arg;
+	_cleanup_(sight_clear) struct sight s = { .procfd = shfs_proc_open(pid) };
+	bool is_shell;
+	uint64_t seq;
+
+	if (s.procfd < 0 || shfs_proc_read_stat(s.procfd, &s.stat))
+		return;
+	pthread_mutex_lock(&c->lock);
+	seq = find_caller_record(c, &s.stat, &is_shell);
+	pthread_mutex_unlock(&c->lock);
+	if (!seq)
+		record_ancestry(c, &s, false, &is_shell);
 }
 
 /* --- threads --- */

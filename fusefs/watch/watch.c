@@ -3,6 +3,7 @@
 
 #include "fusefs/takeover/heir.h"
 #include "fusefs/transport/transport.h"
+#include "fusefs/watch/links.h"
 #include "store/objects/lease.h"
 
 #include <errno.h>
@@ -566,6 +567,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->writable = (flags & O_ACCMODE) != O_RDONLY;
 	watch->n_writable += handle->writable;
 	watch_unlock(watch);
+	if (handle->reads)
+		shfs_links_emit_way(fs, handle, tid);
 	return handle;
 }
 

@@ -61,7 +61,9 @@ static void show_reason(struct listing *l, const struct shfs_stale_input *input)
 
 	show_result_name(l, f->path, input->n, l->columns - BRANCH_WIDTH - WORDS_WIDTH);
 	shfs_buf_str(out, l->style->dim);
-	if (input->changed) {
+	if (f->moved_on) {
+		shfs_buf_str(out, "  has changed since");
+	} else if (input->changed) {
 		shfs_buf_str(out, "  is @");
 		shfs_buf_int(out, f->n);
 		shfs_buf_str(out, " now");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Questions of upstream.c, downstream.c and stale.c to the index. */
+#include "common/program.h"
 #include "query/graph/internal.h"
-#include "query/history/program.h"
 
 #include <errno.h>
 #include <string.h>
@@ -323,7 +323,21 @@ struct reads_of {
 	int64_t process_id; /* of the last read; -1: none yet */
 	enum by by;
 	bool told;
+	struct maker_key key;
 };
+
+/* Is a file outside, which a process only named, one that its command itself had made or
+ * changed? Then it is no input of that. */
+static int is_of_command(struct reads_of *of, const struct shfs_access *a)
+{
+	struct shfs_version_fact v;
+	struct command_node *c;
+	int r = of->key.is_process ? 0 : shfs_graph_command(of->g, of->key.id, &c);
+
+	if (r > 0)
+		r = shfs_facts_version(of->g->facts, a->file_id << 32 | a->seen_n, &v);
+	return r > 0 ? v.content.mtime_ns >= c->entry.command.begin_ns : r;
+}
 
 static int add_graph_read(const struct shfs_access *a, void *arg)
 {
@@ -339,8 +353,10 @@ static int add_graph_read(const struct shfs_access *a, void *arg)
 		of->told = shfs_graph_job_of(of->jobs, process_id) != of->job;
 		of->process_id = process_id;
 	}
+	if (!r && of->by <= of->most && a->flags & SHFS_ACCESS_NAMED)
+		r = is_of_command(of, a);
 	if (r || of->by > of->most)
-		return r;
+		return MIN(r, 0);
 	if (!MAKE_ROOM(reads->list, reads->n, reads->cap))
 		return -ENOMEM;
 	reads->list[reads->n++] = (struct graph_read){
@@ -399,7 +415,12 @@ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key, enum by most,
                      struct graph_reads *out)
 {
 	struct reads_of of = {
-		.g = g, .most = most, .reads = out, .job = key.job, .process_id = -1
+		.g = g,
+		.most = most,
+		.reads = out,
+		.job = key.job,
+		.process_id = -1,
+		.key = key,
 	};
 	_cleanup_free_ uint32_t *slots = NULL;
 	struct graph_jobs *jobs = NULL;

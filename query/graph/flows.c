@@ -59,12 +59,9 @@ static int64_t pipe_number(const char *text)
 static int is_elsewhere(struct shfs_graph *g, const char *text)
 {
 	const char *slash = strchr(text, '/'); /* behind the name of a tree */
-	int r;
 
-	if (!slash || !strncmp(slash, "/dev/", 5))
-		return 0;
-	r = shfs_file_is_recorded(g->index, text);
-	return r < 0 ? r : !r;
+	return slash && strncmp(slash, "/dev/", 5) != 0 ? shfs_graph_is_outside(g, text)
+	                                                : 0;
 }
 
 static int parse_streams(struct shfs_graph *g, const struct shfs_buf *text,

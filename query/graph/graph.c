@@ -296,8 +296,8 @@ static int is_outside(struct shfs_graph *g, struct program *program)
 	int r = 0;
 
 	if (!program->looked_for && strchr(program->exe, '/')) {
-		r = shfs_file_is_recorded(g->index, program->exe);
-		program->outside = !r;
+		r = shfs_graph_is_outside(g, program->exe);
+		program->outside = r > 0;
 	}
 	program->looked_for = true;
 	return r < 0 ? r : program->outside;

@@ -93,6 +93,10 @@ _must_check_ int shfs_graph_programs(struct shfs_graph *graph,
                                      const struct shfs_graph_maker *maker,
                                      shfs_program_fn fn, void *arg);
 
+/* Is the path outside of all directories that were ever recorded? 1, 0, or a negative
+ * errno. */
+_must_check_ int shfs_graph_is_outside(struct shfs_graph *graph, const char *path);
+
 /* Calls fn for the files outside of all recorded directories that the maker's programs
  * (before until_ns) name in their arguments, or have as their standard input, in the
  * order of their names: as far as words tell, and perhaps written rather than read. */

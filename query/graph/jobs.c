@@ -12,8 +12,8 @@
  * are always apart from it. What the shell itself makes is job 0. A command whose results
  * all come from one job has none: it is a maker as a whole.
  */
+#include "common/program.h"
 #include "query/graph/jobs-internal.h"
-#include "query/history/program.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -14,7 +14,7 @@
 
 #include "common/clock.h"
 #include "common/io.h"
-#include "query/history/program.h"
+#include "common/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

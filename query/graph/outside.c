@@ -7,8 +7,8 @@
  */
 #include "query/graph/internal.h"
 
+#include "common/operand.h"
 #include "common/path.h"
-#include "query/history/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,12 +57,17 @@ static int load_roots(struct shfs_graph *g)
 	return r;
 }
 
-static bool is_recorded(const struct shfs_graph *g, const char *path)
+static bool is_below_root(const struct shfs_graph *g, const char *path)
 {
 	for (size_t i = 0; i < g->n_roots; i++)
 		if (shfs_path_is_below(path, g->roots[i]))
 			return true;
 	return false;
+}
+
+int shfs_graph_is_outside(struct shfs_graph *g, const char *path)
+{
+	return load_roots(g) ?: !is_below_root(g, path);
 }
 
 void shfs_graph_outside_free(struct shfs_graph *g)
@@ -112,30 +117,26 @@ static char *follow_link(const char *path)
 static int file_of_word(struct shfs_graph *g, const char *word, const char *cwd,
                         char **out)
 {
-	const char *equals = strchr(word, '=');
 	_cleanup_free_ char *joined = NULL, *path = NULL, *target = NULL;
-	bool is_absolute;
 	struct stat st;
 
-	if (equals && (*word == '-' || equals[1] == '/'))
-		word = equals + 1;
-	is_absolute = *word == '/';
-	if (!*word || *word == '-' || word[strlen(word) - 1] == '/')
+	word = shfs_operand_of_word(word);
+	if (!word)
 		return 0;
 	joined = shfs_path_join(cwd, word);
 	path = joined ? shfs_path_absolute(joined) : NULL;
 	if (!path)
 		return -ENOMEM;
-	if (is_recorded(g, path)) {
+	if (is_below_root(g, path)) {
 		target = follow_link(path);
-		if (!target || is_recorded(g, target) || !may_be_file(target))
+		if (!target || is_below_root(g, target) || !may_be_file(target))
 			return 0;
 		*out = TAKE_PTR(target);
 		return 1;
 	}
-	if (is_absolute ? !may_be_file(path)
-	                : lstat(path, &st) || S_ISDIR(st.st_mode) ||
-	                          shfs_path_is_system(path))
+	if (*word == '/' ? !may_be_file(path)
+	                 : lstat(path, &st) || S_ISDIR(st.st_mode) ||
+	                           shfs_path_is_system(path))
 		return 0;
 	*out = TAKE_PTR(path);
 	return 1;
@@ -155,32 +156,10 @@ static int each_stream(struct shfs_graph *g, int64_t streams_id, shfs_outside_fn
 	for (const char *at = text.data; at < text.data + text.len && n < 3 && !r;
 	     at += strlen(at) + 1, n++)
 		/* a here-document is a file without a name */
-		if (*at == '/' && !shfs_path_is_system(at) && !is_recorded(g, at) &&
+		if (*at == '/' && !shfs_path_is_system(at) && !is_below_root(g, at) &&
 		    !shfs_ends_with(at, " (deleted)"))
 			r = fn(at, n ? OUTSIDE_STREAM_OUT : OUTSIDE_NAMED, arg);
 	return r;
-}
-
-/* Does the word stand where a program's output does? */
-static enum outside_as is_word_out(const char *exe, const char *before, const char *word,
-                                   bool is_last)
-{
-	static const char *const options[] = { "-o",        "-O",     "--out*",
-		                               "-out*",     "-w",     "--write*",
-		                               "--result*", "--log*", "--save*" };
-	const char *name = basename(exe), *equals = strchr(word, '=');
-	size_t len = equals ? (size_t)(equals - word) : 0;
-	bool is_out = (before && shfs_program_is_one_of(before, strlen(before), options,
-	                                                ARRAY_SIZE(options))) ||
-	              (equals && (!strncmp(word, "of=", 3) ||
-	                          shfs_program_is_one_of(word, len, options,
-	                                                 ARRAY_SIZE(options)))) ||
-	              !strcmp(name, "tee") ||
-	              (is_last && shfs_program_is_copier(name, strlen(name))) ||
-	              (!strcmp(name, "tar") && before && strchr(before, 'f') &&
-	               strpbrk(before, "cru") && *word == '/');
-
-	return is_out ? OUTSIDE_WORD_OUT : OUTSIDE_NAMED;
 }
 
 int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bool links,
@@ -205,19 +184,32 @@ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bo
 		if (words++)
 			r = file_of_word(g, word, row.cwd, &path);
 		if (r > 0)
-			r = fn(path, is_word_out(row.exe, before, word, is_last), arg);
+			r = fn(path,
+			       shfs_operand_is_output(row.exe, before, word, is_last)
+			               ? OUTSIDE_WORD_OUT
+			               : OUTSIDE_NAMED,
+			       arg);
 	}
 	return r;
 }
 
 /* --- of a maker --- */
 
+/* Was it recorded as it was then? */
+static bool is_input(const struct maker_node *m, const char *path)
+{
+	for (size_t i = 0; i < m->m.n_inputs; i++)
+		if (!strcmp(m->m.inputs[i]->version.path, path))
+			return true;
+	return false;
+}
+
 static int add_outside(const char *path, enum outside_as as, void *arg)
 {
 	struct outside *o = arg;
 	char *copy;
 
-	if (as != OUTSIDE_NAMED || o->n == FILES_MAX)
+	if (as != OUTSIDE_NAMED || o->n == FILES_MAX || is_input(o->m, path))
 		return 0;
 	for (size_t i = 0; i < o->n; i++)
 		if (!strcmp(o->list[i].path, path))

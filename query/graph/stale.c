@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/graph/stale-internal.h"
 
-#include "query/history/program.h"
+#include "common/clock.h"
+#include "common/program.h"
 #include "query/history/shell-text.h"
+#include "store/objects/object.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A file. One is looked up for each read, in any order: so members of a look-up are
  * adjacent. */
@@ -15,6 +20,8 @@ struct file_node {
 	/* of its latest version */
 	int64_t command_id, process_id;
 	struct shfs_object_id object;
+	struct shfs_content unwatched; /* its latest one, of a file outside or a link */
+	int64_t changed_ns;            /* of that, as it is now */
 	/* the last run that read it, and the version */
 	const struct run_node *reader;
 	uint32_t seen_n;
@@ -588,6 +595,58 @@ static int find_run(struct shfs_stale *s, struct file_node *f,
 	return 0;
 }
 
+/* Reads what is there now of a file outside, or of a link: 0; -errno. */
+static int read_unwatched(const char *path, bool is_link, struct shfs_content *out)
+{
+	_cleanup_close_ int fd = -1;
+	char text[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(AT_FDCWD, path, &st, is_link ? AT_SYMLINK_NOFOLLOW : 0))
+		return -errno;
+	*out = (struct shfs_content){
+		.flags = SHFS_CONTENT_KNOWN,
+		.mode = st.st_mode,
+		.size = (uint64_t)st.st_size,
+		.mtime_ns = shfs_timespec_ns(st.st_mtim),
+		.ctime_ns = shfs_timespec_ns(st.st_ctim),
+	};
+	if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(AT_FDCWD, path, text, sizeof(text));
+		out->phash = n > 0 ? shfs_object_hash64(text, (size_t)n) : 0;
+	} else if (S_ISREG(st.st_mode)) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		n = fd < 0 ? -1 : shfs_object_partial_hash(fd, out->size, &out->phash);
+	} else {
+		n = -1;
+	}
+	out->flags |= n >= 0 ? SHFS_CONTENT_PHASH : 0;
+	return 0;
+}
+
+/* Looks at a file outside, or at a link, as it is now. One that cannot be looked at
+ * counts as it was. */
+static int look_at_unwatched(struct shfs_stale *s, struct file_node *f,
+                             const struct shfs_content *then)
+{
+	bool is_link = S_ISLNK(then->mode);
+	struct shfs_content now;
+	int r = !shfs_path_is_here(f->f.path) ? 0
+	        : is_link                     ? 1
+	                  : shfs_graph_is_outside(s->graph, f->f.path);
+
+	if (r <= 0)
+		return r;
+	f->unwatched = *then;
+	r = read_unwatched(f->f.path, is_link, &now);
+	if (!r)
+		f->f.moved_on = !shfs_content_is_unchanged(then, &now);
+	f->f.present = r ? r != -ENOENT && r != -ENOTDIR : true;
+	f->changed_ns = r ? INT64_MIN : MAX(now.mtime_ns, now.ctime_ns);
+	return 0;
+}
+
 static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 {
 	struct shfs_facts *facts = s->graph->facts;
@@ -611,7 +670,8 @@ static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 	f->directory = fact.directory;
 	f->bookkeeping = shfs_path_bookkeeping(f->f.path);
 	if (!f->bookkeeping)
-		r = find_run(s, f, &latest, fact.last_ns > latest.time_ns);
+		r = find_run(s, f, &latest, fact.last_ns > latest.time_ns)
+		            ?: look_at_unwatched(s, f, &latest.content);
 	return r < 0 ? r : 1;
 }
 
@@ -673,8 +733,11 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 
 	if (r <= 0 || is_process_of_run(run, seen.command_id, seen.process_id))
 		return MIN(r, 0);
-	*same = (seen.content.flags & SHFS_CONTENT_NAMED) && f->named &&
-	        !memcmp(&seen.content.object, &f->object, sizeof(f->object));
+	if (f->unwatched.flags)
+		*same = shfs_content_is_unchanged(&seen.content, &f->unwatched);
+	else
+		*same = (seen.content.flags & SHFS_CONTENT_NAMED) && f->named &&
+		        !memcmp(&seen.content.object, &f->object, sizeof(f->object));
 	return 1;
 }
 
@@ -816,6 +879,14 @@ static int add_python_source(struct shfs_stale *s, struct run_node *run,
 	return r > 0 ? add_run_input(s, run, &source) : r;
 }
 
+/* Was the file outside changed last while the command ran? Then it is likely its own. */
+static bool was_changed_by(const struct run_node *run, const struct file_node *f)
+{
+	const struct shfs_command_row *c = &run->r.entry->command;
+
+	return f->changed_ns >= c->begin_ns && c->ended && f->changed_ns <= c->end_ns;
+}
+
 /* Adds an input. What the run made itself is none, even if it wrote the same bytes again;
  * and a result that it had read before was edited in place. The list has room for one
  * more. */
@@ -853,6 +924,9 @@ static int add_run_input(struct shfs_stale *s, struct run_node *run,
 			return r;
 		same = r;
 	}
+	if (f->f.moved_on && was_changed_by(run, f))
+		return 0;
+	same &= !f->f.moved_on;
 	f->reader = run;
 	f->seen_n = n;
 	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };

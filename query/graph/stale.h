@@ -12,6 +12,9 @@
  * again, has read them and ended well. A content that shfs restored belongs to its first
  * maker.
  *
+ * A file outside of the recorded directories, and a link that was gone through, are
+ * compared as they are now.
+ *
  * Not results: files that were edited in place or appended to, or written by editors,
  * notebooks, version control or processes outside of any command; and copies or moves
  * that the user asked for.
@@ -27,6 +30,7 @@ struct shfs_stale_file {
 	char *path;
 	int64_t n; /* its latest version */
 	bool present;
+	bool moved_on; /* a file outside, or a link: it has changed since that version */
 };
 
 struct shfs_stale_input {

@@ -255,6 +255,15 @@ static int add_maker_input(struct upstream *up, struct maker_node *m,
                            struct shfs_graph_version *into, int64_t version_id,
                            int64_t at_ns);
 
+/* Is it a file outside through which other inputs of m went? These tell more. */
+static bool is_way(const struct maker_node *m, const char *path)
+{
+	for (size_t i = 0; i < m->m.n_notes; i++)
+		if (m->m.notes[i].by_way && !strcmp(m->m.notes[i].by_way, path))
+			return true;
+	return false;
+}
+
 /* Adds a making as an input of into, which m made; if m made the input itself, the
  * versions that it was made from. at_ns: when m read it, or INT64_MIN. */
 static int add_making_input(struct upstream *up, struct maker_node *m,
@@ -267,7 +276,8 @@ static int add_making_input(struct upstream *up, struct maker_node *m,
 	int r;
 
 	if (node) {
-		if (shfs_graph_is_own(m, &node->v.version))
+		if (shfs_graph_is_own(m, &node->v.version) ||
+		    is_way(m, node->v.version.path))
 			return 0;
 		r = require(up, node, depth);
 	} else if (shfs_graph_is_full(up->graph)) {
@@ -279,6 +289,8 @@ static int add_making_input(struct upstream *up, struct maker_node *m,
 			return r;
 		if (shfs_graph_is_own(m, &version))
 			return add_past_version(up, m, into, &version);
+		if (is_way(m, version.path))
+			return 0;
 		r = shfs_graph_compiled_from(up->graph, version.file_id, version.path,
 		                             at_ns, &source_id);
 		if (r)
@@ -538,8 +550,8 @@ static int expand_maker(struct upstream *up, struct maker_node *m)
 	if (anew)
 		m->last_made = NULL;
 	r = add_origins(up, m);
-	r = r ? r : add_reads(up, m, anew);
 	r = r || m->asked ? r : add_passed(up, m);
+	r = r ? r : add_reads(up, m, anew);
 	if (!r && !m->m.n_inputs && !m->m.n_left_out && !m->m.n_more)
 		r = add_joined(up, m);
 	m->asked = true;

@@ -52,6 +52,7 @@ struct event {
 	int64_t begin_us, seq;
 	int64_t file_id, file2_id, access_id, owner_ns;
 	bool read, written, directory, created;
+	bool named;  /* SHFS_ACCESS_NAMED */
 	bool flawed; /* seen may be incomplete or not archived */
 	int64_t seen_id, made_id, seen_n, made_n;
 	int64_t past_id; /* the version before, if this appended to it or changed parts */
@@ -160,6 +161,7 @@ static void on_open(struct name *f, const struct event *e)
 	if (!e->created && !f->born)
 		f->old = true;
 	/* after this, reads see only its own content */
+	f->use.named = e->named;
 	if (e->read && (e->seen_id || !e->emptied))
 		note_name_read(f, e);
 	if (e->past_id && !f->read && !f->written && !f->born && !f->renamed) {
@@ -458,6 +460,7 @@ static int events_add(const struct shfs_access *a, void *arg)
 		.created = a->flags & SHFS_ACCESS_CREATED,
 		.emptied = a->flags & EMPTIED,
 		.read = a->flags & SHFS_ACCESS_READ,
+		.named = a->flags & SHFS_ACCESS_NAMED,
 		.written = shfs_access_is_written(a),
 		.file_id = a->file_id,
 		.file2_id = a->file2_id,

@@ -27,6 +27,7 @@ struct shfs_use {
 	char *path, *from;
 	bool directory;
 	bool born;  /* did not exist before */
+	bool named; /* outside of the recorded directory, or a link (SHFS_ACCESS_NAMED) */
 	bool again; /* it wrote the same content again: made_n is no version of its own */
 	size_t bookkeeping;       /* shfs_path_bookkeeping of path */
 	int64_t read_n, made_n;   /* numbers of versions; 0: unknown */

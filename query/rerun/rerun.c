@@ -148,7 +148,9 @@ static bool comes_later(const struct shfs_rerun *rr, const struct shfs_rerun_ste
 static bool need_of(const struct shfs_use *use, struct shfs_rerun_need *out)
 {
 	*out = (struct shfs_rerun_need){ use, use->path, use->read_id, false };
-	if (use->bookkeeping && !shfs_path_is_version_control(use->path))
+	/* a file outside is used where it lies, also by a scratch copy; links are not
+	 * laid out in that */
+	if (use->named || (use->bookkeeping && !shfs_path_is_version_control(use->path)))
 		return false;
 	switch (use->kind) {
 	case SHFS_USE_RENAMED:
@@ -619,7 +621,8 @@ static int widen_by(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 
 	shfs_base_widen(rr->base, step->entry.command.cwd);
 	for (size_t i = 0; i < uses->n; i++) {
-		shfs_base_widen(rr->base, uses->list[i].path);
+		if (!uses->list[i].named)
+			shfs_base_widen(rr->base, uses->list[i].path);
 		if (need_of(&uses->list[i], &need))
 			shfs_base_widen(rr->base, need.path);
 	}

@@ -3,7 +3,7 @@
 #include "query/rerun/workflow.h"
 
 #include "common/path.h"
-#include "query/history/program.h"
+#include "common/program.h"
 
 #include <errno.h>
 

@@ -2,10 +2,11 @@
 #include "query/rerun/workflow.h"
 
 #include "common/path.h"
-#include "query/history/program.h"
+#include "common/program.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* --- lists --- */
 
@@ -439,8 +440,13 @@ static int add_step_input(struct builder *b, struct shfs_step *step,
                           struct shfs_graph_version *v)
 {
 	struct shfs_workflow_file *file;
-	int r = need(b, v, &file);
+	int r = S_ISLNK(v->version.mode)
+	                ? 1
+	                : shfs_graph_is_outside(b->wf->graph, v->version.path);
 
+	if (r) /* only its fingerprint is known: it stays where it is */
+		return MIN(r, 0);
+	r = need(b, v, &file);
 	if (!r)
 		r = files_add(&step->inputs, file);
 	return r ? r

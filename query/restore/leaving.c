@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/restore/leaving.h"
 
-#include "query/history/program.h"
+#include "common/program.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -129,17 +129,37 @@ static bool plausible_path(struct shfs_bytes p)
 	return true;
 }
 
-static int get_file_at(struct shfs_ingest *ing, struct shfs_bytes rel,
-                       struct shfs_buf *buf, struct shfs_file **out)
+static int get_file_below(struct shfs_ingest *ing, struct shfs_bytes rel,
+                          struct shfs_buf *buf, struct shfs_file **out)
 {
 	const struct shfs_buf *root = &ing->producer.root;
 
-	if (!plausible_path(rel))
-		return SHFS_DROPPED;
 	shfs_buf_set_path(buf, (struct shfs_bytes){ root->data, root->len }, rel);
 	if (buf->failed)
 		return -ENOMEM;
 	return shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
+}
+
+static int get_file_at(struct shfs_ingest *ing, struct shfs_bytes rel,
+                       struct shfs_buf *buf, struct shfs_file **out)
+{
+	return plausible_path(rel) ? get_file_below(ing, rel, buf, out) : SHFS_DROPPED;
+}
+
+#define NAMED_ALONE (uint32_t)(SHFS_ACCESS_READ | SHFS_ACCESS_NAMED)
+
+/* Gets the file of an access; only one outside of the root has an absolute path. */
+static int get_accessed_file(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                             struct shfs_file **out)
+{
+	struct shfs_bytes path = in->path;
+
+	if (!(in->flags & SHFS_ACCESS_NAMED) || !path.len || path.data[0] != '/')
+		return get_file_at(ing, path, &ing->path, out);
+	if (in->flags & ~NAMED_ALONE || path.len < 2 ||
+	    !plausible_path((struct shfs_bytes){ path.data + 1, path.len - 1 }))
+		return SHFS_DROPPED;
+	return get_file_below(ing, path, &ing->path, out);
 }
 
 /* --- the records of a segment --- */
@@ -202,8 +222,17 @@ static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
                       struct shfs_file *f, struct shfs_access *a)
 {
 	int64_t begin_ns = is_replaced(in, f) ? 0 : sane_time(in->begin).real_ns;
+	struct shfs_content seen = in->seen;
 	struct shfs_sight sight;
-	int r = shfs_version_seen(ing, f, &in->seen, begin_ns, &sight);
+	int r;
+
+	/* nothing watches it: a chmod or a new name is no new version */
+	if (in->flags & SHFS_ACCESS_NAMED && f->versions &&
+	    shfs_content_is_unchanged(&f->content, &seen)) {
+		seen.mtime_ns = f->content.mtime_ns;
+		seen.ctime_ns = f->content.ctime_ns;
+	}
+	r = shfs_version_seen(ing, f, &seen, begin_ns, &sight);
 
 	if (r || (shfs_access_is_written(a) && sight.file_id != f->id))
 		return r;
@@ -259,7 +288,7 @@ static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
 	struct use u = { .access.flags = in->flags };
 	struct shfs_file *f;
-	int r = get_file_at(ing, in->path, &ing->path, &f);
+	int r = get_accessed_file(ing, in, &f);
 
 	u.moment_boot_ns =
 		shfs_access_is_written(&u.access) ? last.boot_ns : begin.boot_ns;

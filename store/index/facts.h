@@ -48,6 +48,11 @@ static inline int64_t shfs_access_end_ns(const struct shfs_access *a)
 	return (int64_t)((uint64_t)a->end_us * 1000);
 }
 
+/* Does a file or link that nothing watches hold what it held then? Its size and mtime are
+ * the same, and what was hashed; or all of it was hashed: a link, a small file. */
+bool shfs_content_is_unchanged(const struct shfs_content *then,
+                               const struct shfs_content *now);
+
 /* How a version came to be. */
 enum shfs_version_source {
 	SHFS_SOURCE_WRITTEN = 1,

@@ -22,11 +22,11 @@ static bool is_content_known(const struct shfs_ingest *ing, const struct shfs_fi
 
 /* --- contents --- */
 
-/* Can the content be a version? */
+/* Can the content be a version? That of a link is its text. */
 static bool is_content(const struct shfs_content *c)
 {
 	return (c->flags & SHFS_CONTENT_KNOWN) && !(c->flags & SHFS_CONTENT_SKIP_TYPE) &&
-	       (!(c->mode & S_IFMT) || S_ISREG(c->mode));
+	       (!(c->mode & S_IFMT) || S_ISREG(c->mode) || S_ISLNK(c->mode));
 }
 
 static bool same_object(const struct shfs_content *a, const struct shfs_content *b)
@@ -103,6 +103,17 @@ static bool left_the_same(const struct shfs_file *f, const struct shfs_content *
 	return same_capture(now, c) ||
 	       (is_complete_content(now) && is_complete_content(c) &&
 	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
+}
+
+bool shfs_content_is_unchanged(const struct shfs_content *then,
+                               const struct shfs_content *now)
+{
+	bool is_hashed = then->flags & now->flags & SHFS_CONTENT_PHASH;
+	bool is_whole = S_ISLNK(now->mode) || now->size <= SHFS_OBJECT_PARTIAL;
+
+	return then->size == now->size && S_ISLNK(then->mode) == S_ISLNK(now->mode) &&
+	       may_be_same(then, now) &&
+	       (then->mtime_ns == now->mtime_ns || (is_hashed && is_whole));
 }
 
 /* --- what a producer knows of a file --- */

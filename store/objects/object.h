@@ -78,6 +78,7 @@ _must_check_ int shfs_object_find(struct shfs_store *store, const void *data, si
 void shfs_object_name(const struct shfs_object_id *id, char out[static 44]);
 _must_check_ int shfs_object_parse(const char *name, struct shfs_object_id *id);
 
+#define SHFS_OBJECT_PARTIAL 768 /* bytes */
 /* Makes the partial hash of a shfs_content: XXH3-64 of 256 bytes of fd at the start, the
  * middle and the end of size_bytes (of all bytes up to 768). */
 _must_check_ int shfs_object_partial_hash(int fd, uint64_t size_bytes, uint64_t *out);

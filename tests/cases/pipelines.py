@@ -49,6 +49,20 @@ LINES = {
         "sort {a} > $TMPDIR/{o}; head -c 9999 $TMPDIR/{o} > {o}",
         "tee $TMPDIR/{o} < {a} > {p}; sort $TMPDIR/{o} {b} > {o}",
     ),
+    "links": (
+        "ln -s {a} {o}.l; sort {o}.l > {o}",
+        "sort link {b} > {o}",
+        "sh script link {o}",
+        "mkdir -p d; ln -sfn ../{a} d/{o}; python3 -c 'print(open(\"d/{o}\").read())' > {o}",
+    ),
+    "outside": (  # of the project, in $DATA; what touches no file of the mount is not seen (cat $DATA/outside | sort)
+        "sort $DATA/outside {a} > {o}",
+        "rev < $DATA/outside > {o}",
+        "cat {a} $DATA/outside | rev > {o}",
+        "sh $DATA/script {a} {o}",
+        "for f in {a} $DATA/outside; do sort $f; done > {o}",
+        "(cd $DATA; cat outside $OLDPWD/{a}) > {o}",
+    ),
 }
 
 
@@ -76,9 +90,11 @@ class Pipelines:
     def __init__(self, seed, kinds, n_lines, between=False):
         self.random = random.Random(seed)
         self.inputs = {name: self._text(name) for name in INPUTS}
-        self.changed = self.random.choice(INPUTS)
+        self.outside = {"outside": self._text("outside"), "script": SCRIPT} if "outside" in kinds else {}
+        self.changed = self.random.choice([*INPUTS, *["$DATA/outside"] * ("outside" in kinds), *["link"] * ("links" in kinds)])
         self.read = set(INPUTS)  # what lines read
-        self.lines, self.templates = [], [line for kind in kinds for line in LINES[kind]]
+        self.lines = ["test -L link || ln -s in0 link"] * ("links" in kinds)
+        self.templates = [line for kind in kinds for line in LINES[kind]]
         files, left = list(INPUTS), []
         for n in range(n_lines):
             line = self.random.choice(self.templates)
@@ -104,28 +120,34 @@ class Pipelines:
         free = [name for name in files if name not in self.read]
         return self.random.choice(free) if free else None
 
-    def lay_out(self, write):
+    def lay_out(self, write, write_outside):
         write("script", SCRIPT)
+        for name, text in self.outside.items():
+            write_outside(name, text)
         for name, text in self.inputs.items():
             write(name, text)
 
     def change(self, name=None):
         """The line that changes an input, once all is made."""
-        return f"echo {self.random.getrandbits(64):x} >> {name or self.changed}"
+        name = name or self.changed
+        if name == "link":
+            return "ln -sfn in1 link"
+        return f"echo {self.random.getrandbits(64):x} >> {name}"
 
     def executed(self, top, change=None):
         """{name: content} of what the lines leave in another directory, after the change."""
 
-        def write(name, text):
-            with open(f"{top}/{name}", "w", encoding="ascii") as out:
-                out.write(text)
+        def write_to(directory):
+            os.makedirs(directory, exist_ok=True)
+            return lambda name, text: pathlib.Path(directory, name).write_text(text, "ascii")
 
         os.makedirs(f"{top}.tmp")
-        self.lay_out(write)
+        self.lay_out(write_to(top), write_to(f"{top}.data"))
         for line in [change] * bool(change) + self.lines:
-            env = {"PATH": os.environ["PATH"], "TMPDIR": f"{top}.tmp", "LC_ALL": "C.UTF-8"}
+            env = {"PATH": os.environ["PATH"], "TMPDIR": f"{top}.tmp", "DATA": f"{top}.data", "LC_ALL": "C.UTF-8"}
             subprocess.run(["bash", "-c", line], cwd=top, env=env, check=True)
-        return {path.name: path.read_bytes() for path in pathlib.Path(top).iterdir()}
+        return {path.name: path.read_bytes() for path in pathlib.Path(top).iterdir()
+                if path.is_file() and not path.is_symlink()}
 
 
 # What is done to files that are there already; {n} is a number. For exports, which have to bring a past.
@@ -203,7 +225,7 @@ class Edits:
     def __init__(self, seed, needy):
         self.random = random.Random(seed)
         self.inputs = {name: "".join(f"{name} {self.random.getrandbits(32):x}\n" for _ in range(5)) for name in INPUTS}
-        kinds = [LINES[kind] for kind in LINES] + [EDITS[kind] for kind in EDITS] * 2
+        kinds = [LINES[kind] for kind in LINES if kind not in ("links", "outside")] + [EDITS[kind] for kind in EDITS] * 2
         self.kinds = kinds + [NEEDY[kind] for kind in NEEDY] * 3 if needy else kinds
         self.needy = [line for kind in NEEDY.values() for line in kind]
         self.lines, self.needy_lines = [], []

@@ -37,12 +37,22 @@ def contents(sandbox):
         return {os.path.basename(m.name): tar.extractfile(m).read() for m in tar if m.isfile()}
 
 
+def begin(sandbox, shell, work):
+    """A shell in the mounted project, with the inputs laid out in it and outside."""
+    data = f"{sandbox.home}/data"
+    sandbox.run("mkdir", data)
+    work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text),
+                 lambda name, text: sandbox.write_outside(f"{data}/{name}", text))
+    sandbox.mount()
+    terminal = shell()
+    terminal.run(f"export DATA={data}")
+    return terminal
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
     work = Pipelines(seed, KINDS, N_LINES)
-    work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
-    sandbox.mount()
-    terminal, change = shell(), work.change()
+    terminal, change = begin(sandbox, shell, work), work.change()
     for line in work.lines:
         terminal.run(line)
     assert stale(sandbox) == set(), work.lines
@@ -77,9 +87,7 @@ def sources(sandbox, name):
 def test_why_beside_full_runs(sandbox, shell, tmp_path, seed):
     """What a file depends on is what changes it; also by way of files where nothing is recorded."""
     work = Pipelines(seed, KINDS, N_LINES, between=True)
-    work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
-    sandbox.mount()
-    terminal = shell()
+    terminal = begin(sandbox, shell, work)
     for line in work.lines:
         terminal.run(line)
     made = contents(sandbox)

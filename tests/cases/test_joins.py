@@ -23,8 +23,9 @@ def names(versions):
 
 
 def upstream(sandbox, what):
+    """What went in, without files outside, and what is a copy of what."""
     found = json.loads(sandbox.shfs("why", "--json", what).stdout)
-    return names(found["versions"][1:]), {names([v]).pop(): names([v["copy_of"]]).pop() for v in found["versions"] if v["copy_of"]}
+    return names(v for v in found["versions"][1:] if "/tmp." not in v["path"]), {names([v]).pop(): names([v["copy_of"]]).pop() for v in found["versions"] if v["copy_of"]}
 
 
 def downstream(sandbox, what):

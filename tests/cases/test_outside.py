@@ -54,13 +54,120 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_names(sandbox, bash, line):
+    """A file outside is a source, with its fingerprint."""
     bash.run(line)
+    found = json.loads(sandbox.shfs("why", "out", "--json").stdout)
+    sources = [v["path"].replace(sandbox.home, "~") for v in found["versions"] if not v["path"].startswith(sandbox.project)]
+    assert sorted(sources) == sorted(LINES[line]) and not any(c["outside"] for c in found["commands"])
     shown = sandbox.shfs("why", "out").stdout
-    lines = [text.split("  outside, not recorded")[0].lstrip("│├└─ ") for text in shown.splitlines() if "outside, not" in text]
-    assert lines == LINES[line], shown
-    assert (NOTE in shown) >= bool(lines)
-    commands = json.loads(sandbox.shfs("why", "out", "--json").stdout)["commands"]
-    assert [path.replace(sandbox.home, "~") for c in commands for path in c["outside"]] == LINES[line]
+    assert all(f"{name}@1  source  fingerprint only" in shown for name in LINES[line])
+
+
+def test_by_name_alone(sandbox, bash):
+    """What is gone, or what its own command had made or changed, is at least named."""
+    bash.run("echo 1 > ../data/own; sort ../data/own in > out")
+    found = json.loads(sandbox.shfs("why", "out", "--json").stdout)
+    assert [c["outside"] for c in found["commands"]] == [[f"{sandbox.home}/data/own"]]
+    assert "~/data/own  outside, not recorded" in sandbox.shfs("why", "out").stdout
+
+
+def stale(sandbox):
+    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
+    return {r["path"].rsplit("/", 1)[1] for c in found["commands"] for r in c["results"]}
+
+
+def test_stale(sandbox, bash):
+    """A file outside that has changed since makes stale what it went into, until that is made again."""
+    sandbox.sh("mkdir ../bin; printf '#!/bin/sh\nsort \"$1\"\n' > ../bin/tool; chmod +x ../bin/tool; sleep .05")
+    for line in (f"sort {A} > a", f"rev < {A} > b", "sort a > aa", "~/bin/tool in > c", "sort in > d"):
+        bash.run(line)
+    assert not stale(sandbox)
+    bash.run(f"chmod 600 {A}; ln {A} ../data/other")
+    assert not stale(sandbox)
+    bash.run(f"echo more >> {A}; sleep .05")
+    assert stale(sandbox) == {"a", "b", "aa"}
+    shown = sandbox.shfs("stale", check=1).stdout
+    assert f"{A}@1  has changed since" in shown
+    sandbox.shfs("rerun", "--yes")
+    assert not stale(sandbox) and f"{A}@2" in sandbox.shfs("why", "aa").stdout
+    bash.run("sed -i s/sort/rev/ ../bin/tool; sleep .05")
+    assert stale(sandbox) == {"c"}
+    bash.run("~/bin/tool in > c")
+    assert not stale(sandbox)
+    bash.run(f"rm {A}")
+    assert not stale(sandbox)
+    # what a command itself has left outside is no input of it
+    bash.run("sort in > ../data/own; head -3 ../data/own > e; sort in2 > ../data/own")
+    assert not stale(sandbox)
+
+
+def test_links(sandbox, bash):
+    """Who went through a link has it as an input; who only looked at it has not."""
+    sandbox.sh("mkdir d; seq 5 > d/one; seq 6 > d/two; ln -sfn one d/latest; ln -s d/latest chain; ln -s d dir; seq 7 > plain")
+    lines = {"a": "sort d/latest > a", "b": "python3 -c 'print(open(\"chain\").read())' > b", "c": "cat dir/one > c",
+             "e": "ls -l dir d > e; readlink chain >> e", "f": "cat < chain > f", "g": "sort plain > g"}
+    for line in lines.values():
+        bash.run(line)
+    assert not stale(sandbox)
+    sources = {name: {v["path"].rsplit("/", 1)[1] for v in json.loads(sandbox.shfs("why", name, "--json").stdout)["versions"][1:]}
+               for name in lines}
+    assert sources["a"] == {"latest", "one"} and sources["b"] == {"chain", "latest", "one"} and sources["c"] == {"dir", "one"}
+    assert not sources["e"] and sources["f"] == {"chain", "latest", "one"} and sources["g"] == {"plain"}
+    bash.run("ln -sfn two d/latest; : pointed")
+    assert stale(sandbox) == {"a", "b", "f"}
+    sandbox.shfs("rerun", "--yes")
+    assert not stale(sandbox) and sandbox.read("a") == b"1\n2\n3\n4\n5\n6\n"
+    bash.run("rm dir; mkdir dir; seq 9 > dir/one; : a directory")
+    assert "c" in stale(sandbox)
+
+
+def test_link_pointed_back(sandbox, bash):
+    sandbox.sh("seq 5 > one; seq 6 > two; ln -s one latest")
+    for line in ("sort latest > a", "ln -sfn two latest", "cat latest > b", "ln -sfn one latest", "cat latest > c"):
+        bash.run(line)
+    assert stale(sandbox) == {"b"}
+    bash.run("ln -sfn one latest; : the same again")
+    assert stale(sandbox) == {"b"}
+
+
+def test_own_mount_by_another_name(sandbox, bash):
+    """Another way to the project is no file outside: it is seen as any other, and nothing waits for it."""
+    sandbox.sh(f"ln -s {sandbox.project} ../alias; ln -s .ssh/id_rsa ../plain; mkdir ../.ssh; echo key > ../.ssh/id_rsa; sleep .05")
+    bash.run("sort ~/alias/in > out; cat ~/plain > out2")
+    shown = json.loads(sandbox.shfs("why", "out", "--json").stdout)["versions"][1:]
+    assert [v["path"] for v in shown] == [f"{sandbox.project}/in"]
+    assert "key" not in sandbox.shfs("log", f"{sandbox.home}/plain").stdout
+
+
+def test_what_a_command_keeps_outside(sandbox, bash):
+    """A file that a command reads and writes anew each time makes nothing stale; nor does what holds the same bytes."""
+    sandbox.write("train.py", "import sys\nopen('log', 'w').write(open(sys.argv[1]).read())\nopen(sys.argv[2], 'a').write('more')\n")
+    for n in range(3):
+        bash.run(f"python3 train.py in ../data/model.bin; sleep .05; : {n}")
+        assert not stale(sandbox)
+    bash.run(f"sort {A} > a; sleep .05")
+    bash.run(f"cp {A} ../data/same; cat ../data/same > {A}; touch {A}; sleep .05")
+    assert not stale(sandbox)
+    bash.run(f"sed s/9/8/ ../data/same > {A}; touch -r ../data/same {A}")
+    assert stale(sandbox) == {"a"}
+
+
+def test_stages(sandbox, bash):
+    """Stages of a pipeline that touch no file of the mount; they need not begin before the one that does."""
+    for line in (f"(:; cat {A} - < <(sleep .5); :) | sort > a", f"tac {A} - < <(sleep .5) | (sleep .1; exec sort) | cat > b",
+                 f"sleep .5 | paste {A} - | rev > c"):
+        bash.run(line)
+    assert all(f"{A}@1  source" in sandbox.shfs("why", name).stdout for name in "abc")
+    bash.run(f"echo more >> {A}; sleep .05")
+    assert stale(sandbox) == {"a", "b", "c"}
+
+
+def test_secret_outside(sandbox, bash):
+    """A file with a secret name gets no fingerprint."""
+    sandbox.sh("mkdir ../.ssh; echo key > ../.ssh/id_ed25519; sleep .05")
+    bash.run("cat ~/.ssh/id_ed25519 in > out")
+    seen, = [v for v in json.loads(sandbox.shfs("log", "~/.ssh/id_ed25519".replace("~", sandbox.home), "--json").stdout)["versions"]]
+    assert seen["n"] == 1 and not seen.get("fingerprint"), seen
 
 
 def test_it_is_said(sandbox, bash):
@@ -73,8 +180,9 @@ def test_it_is_said(sandbox, bash):
     assert NOTE not in sandbox.shfs("why", "out").stdout
     bash.run(f"sort {A} > out; sort out > more")
     way = sandbox.shfs("why", "more", "--from", "../data").stdout.splitlines()
-    assert len(way) == 3 and way[2] == f"{A}  outside, not recorded"
-    assert json.loads(sandbox.shfs("why", "more", "--from", A.replace("~", sandbox.home), "--json").stdout)["outside"]
+    assert len(way) == 3 and way[2] == f"{A}@1  source  fingerprint only"
+    assert json.loads(sandbox.shfs("why", "more", "--from", A.replace("~", sandbox.home), "--json").stdout)["way"][-1]["path"] == \
+        A.replace("~", sandbox.home)
     assert "nothing below it was ever seen" in sandbox.shfs("why", "more", "--from", "../data/sub", check=3).stderr
     # many are counted
     bash.run("for n in $(seq 150); do echo $n > $T/$n; done; cat $T/* > out")

@@ -67,6 +67,8 @@ static int64_t in_ms(int ms)
 	return shfs_clock_ns(CLOCK_MONOTONIC) + ms * INT64_C(1000000);
 }
 
+static const struct shfs_proc_stat none_known;
+
 static void arguments(void **state)
 {
 	_cleanup_(shfs_argv_text_free) struct shfs_argv_text text = { 0 }, none = { 0 };
@@ -75,12 +77,14 @@ static void arguments(void **state)
 	struct shfs_argv_readers *readers;
 
 	kit_until(runs(&child, "read a; exit"));
-	assert_ok(shfs_argv_readers_new("", &readers));
-	shfs_argv_take(readers, shfs_argv_ask(readers, fd), in_ms(10000), &text);
+	assert_ok(shfs_argv_readers_new(NULL, "", &readers));
+	shfs_argv_take(readers, shfs_argv_ask(readers, fd, &none_known), in_ms(10000),
+	               &text);
 	assert_int_equal(text.argv.len, sizeof("sh\0-c\0read a; exit") - 1);
 	assert_memory_equal(text.argv.data, "sh\0-c\0read a; exit", text.argv.len);
 	end(&child);
-	shfs_argv_take(readers, shfs_argv_ask(readers, fd), in_ms(10000), &none);
+	shfs_argv_take(readers, shfs_argv_ask(readers, fd, &none_known), in_ms(10000),
+	               &none);
 	assert_int_equal(none.argv.len, 0);
 	shfs_argv_readers_free(readers);
 }
@@ -91,11 +95,12 @@ static void arguments_given_up(void **state)
 	_cleanup_close_ int fd = shfs_proc_open((uint32_t)getpid());
 	struct shfs_argv_readers *readers;
 
-	assert_ok(shfs_argv_readers_new("", &readers));
+	assert_ok(shfs_argv_readers_new(NULL, "", &readers));
 	for (int i = 0; i < 2000; i++) {
 		_cleanup_(shfs_argv_text_free) struct shfs_argv_text text = { 0 };
 
-		shfs_argv_take(readers, shfs_argv_ask(readers, fd), 0, &text);
+		shfs_argv_take(readers, shfs_argv_ask(readers, fd, &none_known), 0,
+		               &text);
 		if (i % 3 == 0)
 			usleep(50);
 	}
@@ -116,26 +121,27 @@ static void stuck_process(void **state)
 	int n = 0;
 
 	kit_until(runs(&stuck, "read a; exit") && runs(&other, "read a; exit"));
-	assert_ok(shfs_argv_readers_new("", &readers));
+	assert_ok(shfs_argv_readers_new(NULL, "", &readers));
 	kit_gate = kit_inode(cmdline);
-	asked = shfs_argv_ask(readers, fd);
+	asked = shfs_argv_ask(readers, fd, &none_known);
 	kit_until(kit_waiting == 1);
 	shfs_argv_take(readers, asked, in_ms(20), &none);
 	assert_int_equal(none.argv.len, 0);
 	/* others are read meanwhile */
-	shfs_argv_take(readers, shfs_argv_ask(readers, other_fd), in_ms(10000), &text);
+	shfs_argv_take(readers, shfs_argv_ask(readers, other_fd, &none_known),
+	               in_ms(10000), &text);
 	assert_true(text.argv.len > 0);
 	/* until all readers are stuck */
-	while ((asked = shfs_argv_ask(readers, fd))) {
+	while ((asked = shfs_argv_ask(readers, fd, &none_known))) {
 		n++;
 		kit_until(kit_waiting == n + 1);
 		shfs_argv_take(readers, asked, 0, &none);
 		assert_true(n < 100);
 	}
-	assert_null(shfs_argv_ask(readers, other_fd));
+	assert_null(shfs_argv_ask(readers, other_fd, &none_known));
 	kit_gate = 0;
 	kit_until(kit_waiting == 0);
-	while (!(asked = shfs_argv_ask(readers, other_fd)))
+	while (!(asked = shfs_argv_ask(readers, other_fd, &none_known)))
 		usleep(1000);
 	shfs_argv_take(readers, asked, in_ms(10000), &again);
 	assert_int_equal(again.argv.len, text.argv.len);

@@ -205,6 +205,41 @@ static void test_fingerprints(void **state)
 }
 
 /* touch(1) is no new content, nor is the same content written again. */
+/* A file outside is judged by size and mtime; a link by its text. */
+static void test_named(void **state)
+{
+	struct shfs_content c, link = { .flags = SHFS_CONTENT_KNOWN | SHFS_CONTENT_PHASH,
+		                        .mode = 0120777,
+		                        .size = 3,
+		                        .phash = 7 };
+	struct kit k;
+	uint64_t p = start(&k);
+	uint32_t flags = SHFS_ACCESS_READ | SHFS_ACCESS_NAMED;
+
+	c = kit_print(&k, "1", 1000);
+	kit_access(&k, p, "/data/x", 2010, 2010, flags, &c, NULL);
+	c.ctime_ns += 500; /* another mode */
+	kit_access(&k, p, "/data/x", 2020, 2020, flags, &c, NULL);
+	c = kit_print(&k, "2", 2025);
+	kit_access(&k, p, "/data/x", 2030, 2030, flags, &c, NULL);
+	link.mtime_ns = link.ctime_ns = kit_time(&k, 1000).real_ns;
+	kit_access(&k, p, "link", 2040, 2040, flags, &link, NULL);
+	link.mtime_ns = link.ctime_ns = kit_time(&k, 2045).real_ns;
+	link.phash = 8;
+	kit_access(&k, p, "link", 2050, 2050, flags, &link, NULL);
+	/* none of these is right */
+	kit_access(&k, p, "/data/y", 2060, 2060, SHFS_ACCESS_READ, &c, NULL);
+	kit_access(&k, p, "/data/y", 2060, 2060, flags | SHFS_ACCESS_WRITTEN, &c, &c);
+	kit_access(&k, p, "/data/../y", 2060, 2060, flags, &c, NULL);
+	kit_access(&k, p, "/", 2060, 2060, flags, &c, NULL);
+	check_versions(&k, "/data/x@1 1 found\n/data/x@2 1 found\n"
+	                   "link@1 3 found\nlink@2 3 found");
+	assert_string_equal(kit_ask(&k, 1, "SELECT group_concat(seen_n) FROM v_access"),
+	                    "1,1,2,1,2");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
 static void test_touched(void **state)
 {
 	struct kit k;
@@ -788,6 +823,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_late_read_of_a_name),
 	cmocka_unit_test(test_came_back_beneath),
 	cmocka_unit_test(test_fingerprints),
+	cmocka_unit_test(test_named),
 	cmocka_unit_test(test_touched),
 	cmocka_unit_test(test_incomplete),
 	cmocka_unit_test(test_not_regular),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "query/history/program.h"
+#include "common/program.h"
 
 #include "common/util.h"
 

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording/outside.h"
+
+#include "common/clock.h"
+#include "common/operand.h"
+#include "common/path.h"
+#include "common/proc.h"
+#include "store/capture/capture.h"
+#include "store/objects/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define WORDS_MAX 1000 /* of one program */
+#define FILES_MAX 64   /* of one process */
+#define LINKS_MAX 8    /* that are followed from one name */
+#define TICK_NS   (SHFS_NSEC_PER_SEC / 100)
+
+int shfs_outside_view_new(const char *root, int root_fd, const struct shfs_config *config,
+                          struct shfs_outside_view **out)
+{
+	struct shfs_outside_view *view = calloc(1, sizeof(*view));
+	int r;
+
+	if (!view)
+		return -ENOMEM;
+	view->root_fd = root_fd;
+	shfs_local_init(&view->local, root_fd);
+	view->root = strdup(root);
+	r = view->root ? shfs_rules_new(config, NULL, &view->rules) : -ENOMEM;
+	if (r) {
+		shfs_outside_view_free(view);
+		return r;
+	}
+	*out = view;
+	return 0;
+}
+
+void shfs_outside_view_free(struct shfs_outside_view *view)
+{
+	if (!view)
+		return;
+	shfs_local_clear(&view->local);
+	shfs_rules_free(view->rules);
+	free(view->root);
+	free(view);
+}
+
+void shfs_outside_clear(struct shfs_outside *files)
+{
+	for (size_t i = 0; i < files->n; i++)
+		free(files->list[i].path);
+	free(files->list);
+	*files = (struct shfs_outside){ 0 };
+}
+
+/* A process that is looked at. */
+struct look {
+	struct shfs_outside_view *view;
+	int procfd;
+	const struct shfs_proc_stat *stat;
+	struct shfs_buf exe, cwd;
+	int64_t began_ns; /* real time at which its job had surely begun; 0: not asked yet
+	                   */
+	struct shfs_outside *out;
+};
+
+/* --- the process --- */
+
+/* Gets the real time of the end of the tick in which the process's job began: its group's
+ * leader, or if that is gone the process itself. */
+static int64_t find_job_begin(const struct shfs_proc_stat *stat)
+{
+	struct shfs_time now = shfs_time_now();
+	_cleanup_close_ int leaderfd = stat->pgid ? shfs_proc_open(stat->pgid) : -ESRCH;
+	uint64_t ticks = stat->start_ticks;
+	struct shfs_proc_stat leader;
+
+	if (leaderfd >= 0 && !shfs_proc_read_stat(leaderfd, &leader))
+		ticks = MIN(ticks, leader.start_ticks);
+	return now.real_ns - (int64_t)now.boot_ns + (int64_t)(ticks + 1) * TICK_NS;
+}
+
+static bool is_same_file(int procfd, const char *name, const char *ours)
+{
+	struct stat a, b;
+
+	return !fstatat(procfd, name, &a, 0) && !stat(ours, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Is the process the same user's, and do paths mean for it what they mean here? */
+static bool is_alike(int procfd)
+{
+	struct stat st;
+
+	return !fstat(procfd, &st) && st.st_uid == geteuid() &&
+	       is_same_file(procfd, "ns/mnt", "/proc/self/ns/mnt") &&
+	       is_same_file(procfd, "root", "/");
+}
+
+/* --- its files --- */
+
+static bool was_changed(struct look *l, const struct stat *st)
+{
+	int64_t changed_ns =
+		MAX(shfs_timespec_ns(st->st_mtim), shfs_timespec_ns(st->st_ctim));
+
+	return changed_ns >= l->began_ns;
+}
+
+/* Opens a regular file, nothing else: the open of a pipe or a device can be felt. */
+static int open_regular(struct shfs_outside_view *view, const char *path, struct stat *st,
+                        char **real)
+{
+	_cleanup_close_ int fd = shfs_local_open(&view->local, path, real);
+	char name[32];
+	int r;
+
+	if (fd < 0 || fstat(fd, st) || !S_ISREG(st->st_mode))
+		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	r = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOATIME);
+	return r >= 0 || errno != EPERM /* not the owner */
+	               ? r
+	               : open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void take_content(int fd, const struct stat *st, bool is_secret,
+                         struct shfs_content *out)
+{
+	*out = (struct shfs_content){
+		.flags = SHFS_CONTENT_KNOWN,
+		.mode = st->st_mode,
+		.size = st->st_size,
+		.mtime_ns = shfs_timespec_ns(st->st_mtim),
+		.ctime_ns = shfs_timespec_ns(st->st_ctim),
+	};
+	if (is_secret)
+		out->flags |= SHFS_CONTENT_SKIP_RULE;
+	else if (shfs_object_partial_hash(fd, st->st_size, &out->phash) < 0)
+		out->flags |= SHFS_CONTENT_SKIP_ERROR;
+	else
+		out->flags |= SHFS_CONTENT_PHASH;
+}
+
+static bool is_listed(const struct shfs_outside *files, const char *path)
+{
+	for (size_t i = 0; i < files->n; i++)
+		if (!strcmp(files->list[i].path, path))
+			return true;
+	return false;
+}
+
+/* Follows the first link on the way from the root to path: the path that it leads to,
+ * for the caller; NULL: there is no link. */
+static char *follow_link(struct shfs_outside_view *view, const char *path)
+{
+	const char *way = shfs_path_relative(path, view->root);
+	char target[PATH_MAX];
+
+	for (size_t len = strcspn(way, "/"); *way; len += strcspn(way + len, "/")) {
+		_cleanup_free_ char *part = strndup(way, len), *dir = NULL, *leads = NULL;
+		char *slash = part ? strrchr(part, '/') : NULL;
+		ssize_t n =
+			part ? readlinkat(view->root_fd, part, target, sizeof(target) - 1)
+			     : -1;
+
+		if (n > 0) {
+			target[n] = '\0';
+			if (slash)
+				*slash = '\0';
+			dir = shfs_path_join(view->root, slash ? part : "");
+			leads = dir ? shfs_path_join(dir, target) : NULL;
+			free(TAKE_PTR(part));
+			part = leads ? shfs_path_join(leads, way + len + !!way[len])
+			             : NULL;
+			return part ? shfs_path_absolute(part) : NULL;
+		}
+		if (!way[len])
+			return NULL;
+		len++;
+	}
+	return NULL;
+}
+
+/* Takes ownership of path. Gives the path outside that it is or leads to; NULL. */
+static char *find_outside(struct shfs_outside_view *view, char *path)
+{
+	for (int links = 0; path && shfs_path_is_below(path, view->root); links++) {
+		char *next = links < LINKS_MAX ? follow_link(view, path) : NULL;
+
+		free(path);
+		path = next;
+	}
+	return path;
+}
+
+/* Takes ownership of path. */
+static void look_at_file(struct look *l, char *path)
+{
+	_cleanup_free_ char *owned = find_outside(l->view, path), *real = NULL;
+	const struct shfs_rules *rules = l->view->rules;
+	_cleanup_close_ int fd = -1;
+	struct shfs_content content;
+	struct stat st;
+
+	path = owned;
+	if (!path || l->out->n == FILES_MAX || shfs_path_is_system(path) ||
+	    is_listed(l->out, path))
+		return;
+	if (!l->began_ns)
+		l->began_ns = is_alike(l->procfd) ? find_job_begin(l->stat) : INT64_MIN;
+	fd = l->began_ns == INT64_MIN ? -1 : open_regular(l->view, path, &st, &real);
+	if (fd < 0 || was_changed(l, &st) || shfs_path_is_system(real))
+		return;
+	take_content(fd, &st,
+	             shfs_rules_is_secret(rules, path + 1, false) ||
+	                     shfs_rules_is_secret(rules, real + 1, false),
+	             &content);
+	if (MAKE_ROOM(l->out->list, l->out->n, l->out->cap))
+		l->out->list[l->out->n++] =
+			(struct shfs_outside_file){ TAKE_PTR(owned), st.st_dev, st.st_ino,
+			                            content };
+}
+
+static void look_at_word(struct look *l, const char *word)
+{
+	_cleanup_free_ char *joined = NULL;
+
+	if (*word != '/' && !l->cwd.len)
+		return;
+	joined = shfs_path_join(l->cwd.data ?: "/", word);
+	if (joined)
+		look_at_file(l, shfs_path_absolute(joined));
+}
+
+static void look_at_words(struct look *l, const struct shfs_buf *argv)
+{
+	const char *end = argv->data + argv->len, *before = NULL;
+	int words = 0;
+
+	for (const char *word = argv->data;
+	     word < end && words < WORDS_MAX && l->out->n < FILES_MAX;
+	     before = word, word += strlen(word) + 1) {
+		bool is_last = word + strlen(word) + 1 >= end;
+		const char *operand = words++ ? shfs_operand_of_word(word) : NULL;
+
+		if (operand &&
+		    !shfs_operand_is_output(l->exe.data ?: "", before, word, is_last))
+			look_at_word(l, operand);
+	}
+}
+
+static void look_at_input(struct look *l)
+{
+	_cleanup_buf_ struct shfs_buf in = { 0 };
+
+	if (!shfs_proc_link(l->procfd, "fd/0", &in) && in.len && *in.data == '/')
+		look_at_file(l, strdup(in.data));
+}
+
+void shfs_outside_look(struct shfs_outside_view *view, int procfd,
+                       const struct shfs_proc_stat *stat, const struct shfs_buf *argv,
+                       struct shfs_outside *out)
+{
+	struct look l = { .view = view, .procfd = procfd, .stat = stat, .out = out };
+	_cleanup_buf_ struct shfs_buf words = { 0 };
+
+	if (stat->pid == stat->sid && stat->tty_nr)
+		return; /* the shell of a terminal: its words are no command's */
+	(void)!shfs_proc_link(procfd, "exe", &l.exe);
+	(void)!shfs_proc_link(procfd, "cwd", &l.cwd);
+	shfs_buf_add(&words, argv->data, argv->len);
+	shfs_buf_u8(&words, 0); /* the last one may have no end */
+	if (!words.failed && !stat->forked)
+		look_at_words(&l, &words);
+	look_at_input(&l);
+	shfs_buf_free(&l.exe);
+	shfs_buf_free(&l.cwd);
+}
+
+void shfs_outside_emit(const struct shfs_outside *files, struct shfs_capture *capture,
+                       uint64_t process, struct shfs_time time)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		const struct shfs_outside_file *f = &files->list[i];
+		struct shfs_record rec = {
+			.type = SHFS_REC_ACCESS,
+			.access = {
+				.process = process,
+				.flags = SHFS_ACCESS_READ | SHFS_ACCESS_NAMED,
+				.begin = time,
+				.last = time,
+				.path = shfs_bytes_str(f->path),
+				.dev = f->dev,
+				.ino = f->ino,
+				.seen = f->content,
+			},
+		};
+
+		shfs_capture_emit(capture, &rec, NULL);
+	}
+}
