@@ -829,7 +829,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 #define EXEC_NAME_SHORT 256
 #define EXEC_ARGV_SHORT 512
 
-#define ENVIRON_PIECE 32 /* the verifier goes round for each byte */
+#define ENVIRON_PIECE 128
 
 struct environment {
 	u64 at, end;
@@ -857,9 +857,8 @@ static long look_at_environment(u32 i, void *data)
 }
 
 /* Looks for the marker: returns SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
-__noinline int environment_flags(void)
+static __always_inline u32 environment_flags(struct task_struct *task)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct environment env = { .at = task->mm->env_start, .end = task->mm->env_end };
 
 	bpf_loop(SHFS_EVENT_ENVIRON_MAX / ENVIRON_PIECE, look_at_environment, &env, 0);
@@ -873,7 +872,7 @@ static __always_inline void fill_exec(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is(task, &who);
-	begin_record(record, SHFS_EVENT_EXEC, environment_flags(), &who);
+	begin_record(record, SHFS_EVENT_EXEC, environment_flags(task), &who);
 	add_session(record, task);
 	add_inode(record, bprm->file->f_inode);
 	record->id = 0;
