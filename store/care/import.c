@@ -269,13 +269,14 @@ static int is_of_boot(const struct shfs_journal_file *file, void *arg)
 	       !strncmp(dash + 1, boot->id, SHFS_JOURNAL_BOOT_DIGITS);
 }
 
-/* Is it the one that runs? Then the machine is this one, even if it has no id. */
-static bool is_this_boot(const struct shfs_store *store, const struct boot *boot)
+/* Is it the one that runs? Then the machine is this one, even if it has no id. 1, 0, or a
+ * negative errno. */
+static int is_this_boot(const struct shfs_store *store, const struct boot *boot)
 {
 	char id[37];
+	int r = strcmp(boot->host, store->host) ? 0 : shfs_proc_boot_id(id) ?: 1;
 
-	return !strcmp(boot->host, store->host) && !shfs_proc_boot_id(id) &&
-	       !strcmp(boot->id, id);
+	return r > 0 ? !strcmp(boot->id, id) : r;
 }
 
 /* Decides whose tree a boot is of. What the journal has of it is of this one. */
@@ -291,8 +292,9 @@ static int place_boot(struct shfs_import *m, struct boot *boot)
 	int r;
 
 	if (!name) {
-		if (is_this_boot(m->store, boot))
-			return 0;
+		r = is_this_boot(m->store, boot);
+		if (r)
+			return MIN(r, 0);
 		strcpy(by_host.host, boot->host);
 		if (m->listed)
 			identity = shfs_trees_identity(m->listed, host, id);
