@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* stale-internal.h - runs that made results: only for stale.c and stale-order.c. */
+/* stale-internal.h - runs that made results: only for stale.c and the files
+ * whose names begin with stale-. */
 #pragma once
 
 #include "query/graph/internal.h"
@@ -43,3 +44,11 @@ static inline struct run_node *run_of(const struct shfs_stale_file *f)
 /* Adds what must be run, too; joins the jobs of a command, and puts the commands into an
  * order in which they can be run. */
 _must_check_ int shfs_stale_order(struct shfs_stale *s);
+
+/* Did the process compute what it wrote? 1, 0, or a negative errno. */
+_must_check_ int shfs_stale_is_computed(struct shfs_stale *s, int64_t process_id,
+                                        const struct shfs_command_row *command);
+
+/* Gets what a file outside, or a link, holds now, with its partial hash. -errno. */
+_must_check_ int shfs_stale_read_now(const char *path, bool is_link,
+                                     struct shfs_content *out);

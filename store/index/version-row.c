@@ -245,3 +245,14 @@ int shfs_version_functions_register(sqlite3 *db)
 		                             NULL);
 	return rc;
 }
+
+bool shfs_content_is_unchanged(const struct shfs_content *then,
+                               const struct shfs_content *now)
+{
+	bool is_hashed = then->flags & now->flags & SHFS_CONTENT_PHASH;
+	bool is_whole = S_ISLNK(now->mode) || now->size <= SHFS_OBJECT_PARTIAL;
+
+	return then->size == now->size && S_ISLNK(then->mode) == S_ISLNK(now->mode) &&
+	       (!is_hashed || shfs_phash_kept(then) == shfs_phash_kept(now)) &&
+	       (then->mtime_ns == now->mtime_ns || (is_hashed && is_whole));
+}

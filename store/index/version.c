@@ -105,17 +105,6 @@ static bool left_the_same(const struct shfs_file *f, const struct shfs_content *
 	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
 }
 
-bool shfs_content_is_unchanged(const struct shfs_content *then,
-                               const struct shfs_content *now)
-{
-	bool is_hashed = then->flags & now->flags & SHFS_CONTENT_PHASH;
-	bool is_whole = S_ISLNK(now->mode) || now->size <= SHFS_OBJECT_PARTIAL;
-
-	return then->size == now->size && S_ISLNK(then->mode) == S_ISLNK(now->mode) &&
-	       may_be_same(then, now) &&
-	       (then->mtime_ns == now->mtime_ns || (is_hashed && is_whole));
-}
-
 /* --- what a producer knows of a file --- */
 
 /* Notes that the producer has seen, or made, this content here. */
