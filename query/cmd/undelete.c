@@ -88,15 +88,17 @@ static int list_one(struct shfs_index *index, const struct shfs_version *version
 	return shfs_show_flush(&line) ? 0 : -EIO;
 }
 
-/* Opens rows of every file with versions at or below path, with its latest version. */
+/* Opens rows of every file with versions at or below path, with its latest version; not
+ * of links, whose versions are only known by their fingerprints. */
 static int open_files(struct shfs_index *index, const char *path, struct shfs_rows **rows)
 {
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
 	int r;
 
+	_Static_assert(S_IFMT == 61440 && S_IFLNK == 40960, "as the question says");
 	shfs_buf_str(&sql, "SELECT" SHFS_VERSION_COLUMNS "FROM v_version v WHERE n ="
 	                   " (SELECT versions FROM v_file f WHERE f.file_id = v.file_id)"
-	                   " AND ");
+	                   " AND mode & 61440 != 40960 AND ");
 	shfs_sql_files_below(&sql, "file_id", 1);
 	shfs_buf_str(&sql, " ORDER BY path");
 	if (sql.failed)

@@ -121,6 +121,15 @@ def test_links(sandbox, bash):
     assert "c" in stale(sandbox)
 
 
+def test_removed_link(sandbox, bash):
+    sandbox.sh("seq 5 > one; ln -s one latest")
+    for line in ("sort latest > a", "rm latest a"):
+        bash.run(line)
+    found = sandbox.shfs("undelete", ".")
+    assert found.status == 0 and not found.stderr, found
+    assert sandbox.run("readlink", "latest").stdout == "one\n" and not stale(sandbox)
+
+
 def test_link_pointed_back(sandbox, bash):
     sandbox.sh("seq 5 > one; seq 6 > two; ln -s one latest")
     for line in ("sort latest > a", "ln -sfn two latest", "cat latest > b", "ln -sfn one latest", "cat latest > c"):
