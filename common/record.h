@@ -40,6 +40,8 @@ enum shfs_record_type {
 	SHFS_REC_SESSION = 16,
 	SHFS_REC_BEGIN = 17,
 	SHFS_REC_FINISH = 18,
+	SHFS_REC_DEFINITION = 19,
+	SHFS_REC_USES = 20,
 };
 
 /* The name of an object: XXH3-128 of the content, and which of the contents with that
@@ -240,6 +242,33 @@ struct shfs_rec_finish {
 	int32_t status; /* $? */
 };
 
+/* What a word stood for in the shell: an alias, a function. */
+struct shfs_rec_definition {
+	char kind;     /* enum shfs_definition_kind; others may come */
+	uint32_t kept; /* enum shfs_definition_kept */
+	struct shfs_bytes name, body;
+};
+
+enum shfs_definition_kind {
+	SHFS_DEFINITION_ALIAS = 'a',
+	SHFS_DEFINITION_GLOBAL_ALIAS = 'g', /* of zsh: of any word */
+	SHFS_DEFINITION_SUFFIX_ALIAS = 's', /* of zsh: of words that end so */
+	SHFS_DEFINITION_FUNCTION = 'f',     /* the body has its name, too */
+	SHFS_DEFINITION_OPTIONS = 'o',      /* no word: commands that set options */
+};
+
+enum shfs_definition_kept {
+	SHFS_DEFINITION_WHOLE,
+	SHFS_DEFINITION_REDACTED,
+	SHFS_DEFINITION_LEFT_OUT, /* too long, or not known to the hook */
+};
+
+struct shfs_rec_uses {
+	uint64_t number;        /* of the command's BEGIN, the last one before */
+	uint32_t more;          /* 1: it uses more than the list has */
+	struct shfs_bytes list; /* of definitions: shfs_hooklog_next_use */
+};
+
 /* Any record. */
 struct shfs_record {
 	enum shfs_record_type type;
@@ -257,6 +286,8 @@ struct shfs_record {
 		struct shfs_rec_session session;
 		struct shfs_rec_begin begin;
 		struct shfs_rec_finish finish;
+		struct shfs_rec_definition definition;
+		struct shfs_rec_uses uses;
 	};
 };
 

@@ -134,6 +134,9 @@ static const struct {
 	{ "command",
 	  "SELECT id, session, host, number, text, hidden, cwd, begin_ns, end_ns, status"
 	  " FROM v_command" },
+	{ "definition of", "SELECT (SELECT id FROM command c WHERE c.command_id = "
+	                   "v_definition.command_id),"
+	                   " position, definition FROM v_definition" },
 	{ "process",
 	  "SELECT pid, host, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv,"
 	  " environment, first_ns, shell, n_accesses, (SELECT package || version FROM"

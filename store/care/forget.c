@@ -457,29 +457,103 @@ static int write_segments(struct shfs_forget *f, struct shfs_buf *plan)
 	return r;
 }
 
-/* Finds the commands to forget in a hook log: their BEGIN and FINISH records. */
+/* The definitions of a hook log: they stay while a command that stays uses them. */
+struct log_definition {
+	uint64_t seq, offset, len;
+	bool stays;
+	struct log_definition *next;
+	UT_hash_handle hh; /* by seq; of several the last one */
+};
+
+struct log_definitions {
+	struct log_definition *list, *by_seq;
+};
+
+static int add_log_definition(struct log_definitions *all, const struct shfs_hooklog *log,
+                              uint64_t seq)
+{
+	struct log_definition *d = calloc(1, sizeof(*d)), *before;
+
+	if (!d)
+		return -ENOMEM;
+	d->seq = seq;
+	d->offset = shfs_hooklog_begin(log);
+	d->len = shfs_hooklog_offset(log) - d->offset;
+	d->next = all->list;
+	all->list = d;
+	HASH_REPLACE(hh, all->by_seq, seq, sizeof(d->seq), d, before);
+	return d->hh.tbl ? 0 : -ENOMEM;
+}
+
+static void keep_log_definitions(struct log_definitions *all, struct shfs_bytes list)
+{
+	struct log_definition *d;
+	uint64_t seq;
+
+	while (shfs_hooklog_next_use(&list, &seq)) {
+		HASH_FIND(hh, all->by_seq, &seq, sizeof(seq), d);
+		if (d)
+			d->stays = true;
+	}
+}
+
+static void free_log_definitions(struct log_definitions *all)
+{
+	HASH_CLEAR(hh, all->by_seq);
+	for (struct log_definition *d = all->list, *next; d; d = next) {
+		next = d->next;
+		free(d);
+	}
+}
+
+/* Finds the commands to forget in a hook log: their records, and definitions that no
+ * other command uses. */
 static int find_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
                        struct shfs_hooklog *log,
                        void (*fn)(const struct shfs_trace_file *t, uint64_t offset,
                                   uint64_t len, struct shfs_buf *out),
                        struct shfs_buf *out)
 {
+	struct log_definitions definitions = { 0 };
 	struct shfs_record rec;
 	uint64_t number = 0;
 	bool goes = false;
 	int r;
 
 	for (size_t i = 0; (r = shfs_hooklog_next(log, &rec)) > 0; i++) {
-		if (rec.type == SHFS_REC_BEGIN) {
+		bool own = false;
+
+		switch (rec.type) {
+		case SHFS_REC_BEGIN:
 			goes = i < t->rows.n &&
 			       shfs_ids_has(&f->commands, t->rows.ids[i]);
 			number = rec.begin.number;
+			own = true;
+			break;
+		case SHFS_REC_FINISH:
+			own = rec.finish.number == number;
+			break;
+		case SHFS_REC_USES:
+			own = rec.uses.number == number;
+			if (!own || !goes)
+				keep_log_definitions(&definitions, rec.uses.list);
+			break;
+		case SHFS_REC_DEFINITION:
+			r = add_log_definition(&definitions, log, rec.seq);
+			break;
+		default:
+			break;
 		}
-		if (goes && (rec.type == SHFS_REC_BEGIN || (rec.type == SHFS_REC_FINISH &&
-		                                            rec.finish.number == number)))
+		if (r < 0)
+			break;
+		if (goes && own)
 			fn(t, shfs_hooklog_begin(log),
 			   shfs_hooklog_offset(log) - shfs_hooklog_begin(log), out);
 	}
+	for (struct log_definition *d = definitions.list; d && r >= 0; d = d->next)
+		if (!d->stays)
+			fn(t, d->offset, d->len, out);
+	free_log_definitions(&definitions);
 	return r;
 }
 

@@ -2,6 +2,7 @@
 /* Makes rows of the index of a record of the journal. */
 #include "store/index/internal.h"
 
+#include "store/journal/hooklog.h"
 #include "store/objects/object.h"
 
 #include <errno.h>
@@ -879,6 +880,64 @@ static int apply_finish(struct shfs_ingest *ing, const struct shfs_record *rec)
 	                         UINT64_MAX);
 }
 
+static int apply_definition(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_definition *d = &rec->definition;
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	int64_t string_id = 0;
+	int r;
+
+	shfs_buf_printf(&b, "%c%u", d->kind, (unsigned)d->kept);
+	shfs_buf_add(&b, d->name.data, d->name.len);
+	shfs_buf_add(&b, "", 1);
+	shfs_buf_add(&b, d->body.data, d->body.len);
+	if (b.failed)
+		return -ENOMEM;
+	r = shfs_string_id(ing, (struct shfs_bytes){ b.data, b.len }, &string_id);
+	return r ? r
+	         : shfs_sql_run(
+			   ing->index,
+			   "INSERT INTO definition (session_id, seq, string_id)"
+			   " VALUES (?, ?, ?)"
+			   " ON CONFLICT DO UPDATE SET string_id = excluded.string_id",
+			   shfs_arg_int(ing->session.session_id), shfs_arg_int(rec->seq),
+			   shfs_arg_int(string_id));
+}
+
+/* The command that the session began last, if it has that number: 1, or 0. */
+static int find_begun(struct shfs_ingest *ing, uint64_t number, int64_t *command_id)
+{
+	return shfs_sql_int(ing->index, command_id,
+	                    "SELECT c.command_id FROM session s JOIN command c"
+	                    " USING (command_id) WHERE s.session_id = ? AND c.number = ?",
+	                    shfs_arg_int(ing->session.session_id), shfs_arg_int(number));
+}
+
+static int add_use(struct shfs_ingest *ing, int64_t command_id, int64_t position,
+                   uint64_t seq)
+{
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO command_definition VALUES (?, ?,"
+	                    " (SELECT string_id FROM definition"
+	                    "  WHERE session_id = ? AND seq = ?)) ON CONFLICT DO NOTHING",
+	                    shfs_arg_int(command_id), shfs_arg_int(position),
+	                    shfs_arg_int(ing->session.session_id), shfs_arg_int(seq));
+}
+
+static int apply_uses(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	struct shfs_bytes list = rec->uses.list;
+	int64_t command_id = 0, position = 0;
+	uint64_t seq;
+	int r = find_begun(ing, rec->uses.number, &command_id);
+
+	if (r <= 0)
+		return r;
+	for (r = 0; !r && shfs_hooklog_next_use(&list, &seq);)
+		r = add_use(ing, command_id, position++, seq);
+	return !r && rec->uses.more ? add_use(ing, command_id, position, 0) : r;
+}
+
 int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
                            struct shfs_record *rec)
 {
@@ -887,6 +946,14 @@ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
 		return apply_session(ing, host, rec);
 	if (!ing->session.session_id)
 		return SHFS_DROPPED;
-	return rec->type == SHFS_REC_BEGIN ? apply_begin(ing, rec)
-	                                   : apply_finish(ing, rec);
+	switch (rec->type) {
+	case SHFS_REC_BEGIN:
+		return apply_begin(ing, rec);
+	case SHFS_REC_FINISH:
+		return apply_finish(ing, rec);
+	case SHFS_REC_DEFINITION:
+		return apply_definition(ing, rec);
+	default:
+		return apply_uses(ing, rec);
+	}
 }

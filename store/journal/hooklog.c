@@ -28,10 +28,9 @@ static const struct {
 	enum shfs_record_type type;
 	int fields;
 } layouts[] = {
-	{ "S1", SHFS_REC_SESSION, 12 },
-	{ "B1", SHFS_REC_BEGIN, 9 },
-	{ "B2", SHFS_REC_BEGIN, 9 },
-	{ "F1", SHFS_REC_FINISH, 7 },
+	{ "S1", SHFS_REC_SESSION, 12 },   { "B1", SHFS_REC_BEGIN, 9 },
+	{ "B2", SHFS_REC_BEGIN, 9 },      { "F1", SHFS_REC_FINISH, 7 },
+	{ "D1", SHFS_REC_DEFINITION, 6 }, { "U1", SHFS_REC_USES, 5 },
 };
 
 static int hooklog_new(struct shfs_hooklog **out)
@@ -210,6 +209,64 @@ static int parse_finish(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
+static int parse_definition(const struct shfs_bytes *f, struct shfs_record *rec)
+{
+	struct shfs_rec_definition *d = &rec->definition;
+
+	if (f[2].len != 1 || parse_u32(f[3], &d->kept) ||
+	    d->kept > SHFS_DEFINITION_LEFT_OUT)
+		return -EBADMSG;
+	d->kind = *f[2].data;
+	d->name = f[4];
+	d->body = f[5];
+	return 0;
+}
+
+bool shfs_hooklog_next_use(struct shfs_bytes *list, uint64_t *seq)
+{
+	const char *blank = memchr(list->data, ' ', list->len);
+	struct shfs_bytes number = { list->data,
+		                     blank ? (size_t)(blank - list->data) : list->len };
+	size_t taken = number.len + (blank != NULL);
+
+	if (parse_uint(number, seq))
+		return false;
+	list->data += taken;
+	list->len -= taken;
+	return true;
+}
+
+static int parse_uses(const struct shfs_bytes *f, struct shfs_record *rec)
+{
+	struct shfs_rec_uses *u = &rec->uses;
+	struct shfs_bytes list = f[4];
+	uint64_t seq;
+
+	if (parse_uint(f[2], &u->number) || parse_u32(f[3], &u->more) || u->more > 1)
+		return -EBADMSG;
+	u->list = f[4];
+	while (list.len)
+		if (!shfs_hooklog_next_use(&list, &seq))
+			return -EBADMSG;
+	return 0;
+}
+
+static int parse_fields(const struct shfs_bytes *f, struct shfs_record *rec)
+{
+	switch (rec->type) {
+	case SHFS_REC_SESSION:
+		return parse_session(f, rec);
+	case SHFS_REC_BEGIN:
+		return parse_begin(f, rec);
+	case SHFS_REC_FINISH:
+		return parse_finish(f, rec);
+	case SHFS_REC_DEFINITION:
+		return parse_definition(f, rec);
+	default:
+		return parse_uses(f, rec);
+	}
+}
+
 /* Gets the next field from *p on: the bytes up to a NUL. Returns false if no field ends
  * before end. */
 static bool next_field(const char **p, const char *end, struct shfs_bytes *out)
@@ -262,9 +319,7 @@ static int parse_record(const char *p, const char *end, const char **next,
 	if (*p++ != '\n' || parse_uint(f[1], &rec->seq) || parse_uint(f[n - 1], &last) ||
 	    last != rec->seq)
 		return -EBADMSG;
-	r = rec->type == SHFS_REC_SESSION ? parse_session(f, rec)
-	    : rec->type == SHFS_REC_BEGIN ? parse_begin(f, rec)
-	                                  : parse_finish(f, rec);
+	r = parse_fields(f, rec);
 	*next = p;
 	return r ? r : 1;
 }

@@ -15,6 +15,8 @@
  *   B1 seq number real boot lastpid hidden cwd text seq
  *   B2: a B1 whose text is redacted (common/redact.h)
  *   F1 seq number real boot lastpid status seq
+ *   D1 seq kind kept name body seq       an alias or a function (common/record.h)
+ *   U1 seq number more list seq          what the command uses: numbers of D1 records
  *   X1, and blanks: a record that was forgotten (store/care/forget.h)
  *
  * real is seconds since 1970 with decimals as $EPOCHREALTIME has them ('.' or ',' as the
@@ -38,9 +40,12 @@ _must_check_ int shfs_hooklog_from_memory(const void *data, size_t len,
                                           struct shfs_hooklog **out);
 void shfs_hooklog_close(struct shfs_hooklog *log);
 
-/* Returns 1 and *rec (strings valid until the next call; type SESSION, BEGIN or FINISH),
- * or 0 behind the last whole record. */
+/* Returns 1 and *rec (strings valid until the next call; type SESSION, BEGIN, FINISH,
+ * DEFINITION or USES), or 0 behind the last whole record. */
 _must_check_ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec);
+/* Takes the next number from the list of USES: the seq of a DEFINITION, of several the
+ * last one before in the file. False: that was all. */
+bool shfs_hooklog_next_use(struct shfs_bytes *list, uint64_t *seq);
 uint64_t shfs_hooklog_offset(const struct shfs_hooklog *log);
 /* Returns where the record that was read last begins; it ends at shfs_hooklog_offset. */
 uint64_t shfs_hooklog_begin(const struct shfs_hooklog *log);

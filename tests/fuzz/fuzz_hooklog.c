@@ -27,6 +27,20 @@ static size_t read_all(const uint8_t *data, size_t size, struct shfs_buf *out)
 			shfs_buf_add(out, rec.begin.text.data, rec.begin.text.len);
 			FUZZ_ASSERT(!memchr(rec.begin.text.data, 0, rec.begin.text.len));
 			FUZZ_ASSERT(rec.begin.hidden <= 1);
+		} else if (rec.type == SHFS_REC_DEFINITION) {
+			shfs_buf_add(out, &rec.definition.kind, 1);
+			shfs_buf_add(out, rec.definition.name.data,
+			             rec.definition.name.len);
+			shfs_buf_add(out, rec.definition.body.data,
+			             rec.definition.body.len);
+			FUZZ_ASSERT(rec.definition.kept <= SHFS_DEFINITION_LEFT_OUT);
+		} else if (rec.type == SHFS_REC_USES) {
+			struct shfs_bytes list = rec.uses.list;
+			uint64_t seq;
+
+			while (shfs_hooklog_next_use(&list, &seq))
+				shfs_buf_printf(out, "%llu ", (unsigned long long)seq);
+			FUZZ_ASSERT(!list.len && rec.uses.more <= 1);
 		} else {
 			FUZZ_ASSERT(rec.type == SHFS_REC_FINISH);
 			shfs_buf_printf(out, "%d", rec.finish.status);

@@ -124,6 +124,22 @@ CREATE INDEX command_cwd ON command (cwd);
 CREATE INDEX command_session ON command (session_id, begin_boot_ns);
 CREATE INDEX command_number ON command (session_id, number);
 
+-- What words stood for in a shell. seq: of the record in its hook log; the last one counts.
+CREATE TABLE definition (
+	session_id INTEGER NOT NULL,
+	seq INTEGER NOT NULL,
+	string_id INTEGER NOT NULL,     -- kind, kept, name and NUL, body
+	PRIMARY KEY (session_id, seq)
+) STRICT, WITHOUT ROWID;
+
+-- What a command used of them, in this order.
+CREATE TABLE command_definition (
+	command_id INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	string_id INTEGER,              -- NULL: unknown, there was more
+	PRIMARY KEY (command_id, position)
+) STRICT, WITHOUT ROWID;
+
 -- A process; its parent, group and session are those of its earliest record. task_id is the
 -- process_id of its first program run.
 CREATE TABLE task (

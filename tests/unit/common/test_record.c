@@ -351,8 +351,13 @@ static void longer_records_are_of_a_newer_version(void **state)
 
 static void hooks_records_are_refused(void **state)
 {
-	static const enum shfs_record_type hooks[] = { SHFS_REC_SESSION, SHFS_REC_BEGIN,
-		                                       SHFS_REC_FINISH, 0, 999 };
+	static const enum shfs_record_type hooks[] = { SHFS_REC_SESSION,
+		                                       SHFS_REC_BEGIN,
+		                                       SHFS_REC_FINISH,
+		                                       SHFS_REC_DEFINITION,
+		                                       SHFS_REC_USES,
+		                                       0,
+		                                       999 };
 	struct shfs_record_context context = { 0 };
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 

@@ -165,6 +165,73 @@ static void redacted_begin_comes_back(void **state)
 	shfs_hooklog_close(log);
 }
 
+static void definition_comes_back(void **state)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	struct shfs_hooklog *log;
+	struct shfs_record rec;
+
+	ADD(&b, "D1", "5", "f", "1", "f\xff",
+	    "f\xff () { x; \x1e"
+	    "B1\n}",
+	    "5");
+	rec = only_record(&b, &log);
+	assert_int_equal(rec.type, SHFS_REC_DEFINITION);
+	assert_int_equal(rec.seq, 5);
+	assert_int_equal(rec.definition.kind, SHFS_DEFINITION_FUNCTION);
+	assert_int_equal(rec.definition.kept, SHFS_DEFINITION_REDACTED);
+	assert_bytes(rec.definition.name, "f\xff");
+	assert_bytes(rec.definition.body, "f\xff () { x; \x1e"
+	                                  "B1\n}");
+	shfs_hooklog_close(log);
+}
+
+static void uses_come_back(void **state)
+{
+	static const struct {
+		const char *list, *numbers;
+	} cases[] = { { "", "" },
+		      { "7", "7 " },
+		      { "5 18446744073709551615", "5 18446744073709551615 " } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_buf_ struct shfs_buf b = { 0 }, numbers = { 0 };
+		struct shfs_hooklog *log;
+		struct shfs_record rec;
+		uint64_t seq;
+
+		ADD(&b, "U1", "9", "4", "1", cases[i].list, "9");
+		rec = only_record(&b, &log);
+		assert_int_equal(rec.type, SHFS_REC_USES);
+		assert_int_equal(rec.uses.number, 4);
+		assert_int_equal(rec.uses.more, 1);
+		while (shfs_hooklog_next_use(&rec.uses.list, &seq))
+			shfs_buf_printf(&numbers, "%llu ", (unsigned long long)seq);
+		assert_string_equal(numbers.data ?: "", cases[i].numbers);
+		shfs_hooklog_close(log);
+	}
+}
+
+static void invalid_definitions(void **state)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	size_t invalid;
+
+	ADD(&b, "D1", "5", "", "0", "a", "b", "5");
+	ADD(&b, "D1", "5", "aa", "0", "a", "b", "5");
+	ADD(&b, "D1", "5", "a", "3", "a", "b", "5");
+	ADD(&b, "D1", "5", "a", "0", "a", "b", "6");
+	ADD(&b, "U1", "5", "x", "0", "1", "5");
+	ADD(&b, "U1", "5", "1", "2", "1", "5");
+	ADD(&b, "U1", "5", "1", "0", "1  2", "5");
+	ADD(&b, "U1", "5", "1", "0", " 1", "5");
+	ADD(&b, "U1", "5", "1", "0", "1,2", "5");
+	expect_types(&b, "", 0);
+	invalid = b.len;
+	add_begin(&b, "6", "text");
+	expect_types(&b, "B", invalid);
+}
+
 static void finish_comes_back(void **state)
 {
 	static const struct {
@@ -446,6 +513,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(session_comes_back),
 		cmocka_unit_test(begin_comes_back),
 		cmocka_unit_test(redacted_begin_comes_back),
+		cmocka_unit_test(definition_comes_back),
+		cmocka_unit_test(uses_come_back),
+		cmocka_unit_test(invalid_definitions),
 		cmocka_unit_test(finish_comes_back),
 		cmocka_unit_test(empty),
 		cmocka_unit_test(each_cut),
