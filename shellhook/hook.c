@@ -3,6 +3,7 @@
 
 #include "common/redact.h"
 #include "shellhook/held.h"
+#include "shellhook/uses.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +37,8 @@ static struct {
 	char shown[ALERT_MAX];          /* the alerts that were shown */
 	struct shfs_redactor *redactor; /* NULL: no patterns of secrets */
 } hook;
+
+static struct uses uses; /* of the last command */
 
 static struct held held_log, held_state, held_loadavg, held_mounts;
 
@@ -232,6 +235,18 @@ static void mark_session(bool is_new)
 	mark_command(hook.open ? hook.number : 0, hook.open && hook.hides);
 }
 
+/* The text without its secrets, malloc'ed; NULL: it has none. Without memory for the
+ * search the text is hidden. */
+static char *redact(const char *text, bool *hidden)
+{
+	char *redacted = NULL;
+	size_t len;
+
+	if (shfs_redact(hook.redactor, text, strlen(text), false, &redacted, &len) < 0)
+		*hidden = true;
+	return redacted;
+}
+
 /* --- the log --- */
 
 /* Reports trouble: once for each kind, however long it lasts. */
@@ -265,21 +280,23 @@ static bool write_log_record(int fd, const char *data, size_t len)
 	return !len;
 }
 
-static uint64_t begin_log_record(struct text *t, const char *tag)
+static void begin_log_record(struct text *t, const char *tag)
 {
-	text_clear(t);
 	text_add(t, "\x1e", 1);
 	text_add_field(t, tag);
 	text_add_number(t, ++hook.seq);
-	return hook.seq;
 }
 
-/* Writes a record with one write. If the disk is full it is cut, and readers skip that
- * part. */
-static bool record_write(struct text *t, uint64_t seq, int fd)
+static void end_log_record(struct text *t)
 {
-	text_add_number(t, seq);
+	text_add_number(t, hook.seq);
 	text_add(t, "\n", 1);
+}
+
+/* Writes records with one write. If the disk is full they are cut, and readers skip that
+ * part. */
+static bool write_records(const struct text *t, int fd)
+{
 	errno = ENOMEM;
 	if (!t->failed && write_log_record(fd, t->data, t->len))
 		return true;
@@ -287,12 +304,149 @@ static bool record_write(struct text *t, uint64_t seq, int fd)
 	return false;
 }
 
+/* --- what commands use --- */
+
+/* The definitions that the log has, as far as is remembered. */
+#define NOTED_MAX   256
+#define NOTED_BYTES (256 << 10)
+static struct {
+	struct noted {
+		char *raw; /* as in uses */
+		size_t len;
+		uint64_t seq; /* of its record */
+		off_t at;     /* where it begins; while fresh, in the text of records */
+		bool fresh;
+	} list[NOTED_MAX];
+	size_t n, bytes;
+} noted;
+
+static void remove_noted(size_t i)
+{
+	noted.bytes -= noted.list[i].len;
+	free(noted.list[i].raw);
+	noted.list[i] = noted.list[--noted.n];
+}
+
+static void forget_noted(void)
+{
+	while (noted.n)
+		remove_noted(noted.n - 1);
+}
+
+/* Sets where the fresh ones were written, at the end of the log; if they were. */
+static void settle_noted(int fd, size_t len, bool written)
+{
+	off_t end = noted.n && written ? lseek(fd, 0, SEEK_CUR) : -1;
+
+	for (size_t i = noted.n; i--;) {
+		struct noted *n = &noted.list[i];
+
+		if (!n->fresh)
+			continue;
+		n->fresh = false;
+		n->at += end - (off_t)len;
+		if (end < (off_t)len)
+			remove_noted(i);
+	}
+}
+
+/* Finds the record of a definition, unless it was forgotten (overwritten by shfs
+ * forget). 0: it has none. */
+static uint64_t find_noted(int fd, const char *raw, size_t len)
+{
+	static const char tag[] = "\x1e"
+				  "D1";
+	char there[sizeof(tag)];
+
+	for (size_t i = 0; i < noted.n; i++) {
+		const struct noted *n = &noted.list[i];
+
+		if (n->len != len || memcmp(n->raw, raw, len) != 0)
+			continue;
+		if (pread(fd, there, sizeof(there), n->at) == sizeof(there) &&
+		    !memcmp(there, tag, sizeof(tag)))
+			return n->seq;
+		remove_noted(i);
+		break;
+	}
+	return 0;
+}
+
+/* Remembers the record that is begun at the end of t. */
+static void remember_noted(const struct text *t, const char *raw, size_t len)
+{
+	struct noted *n;
+	char *copy = malloc(len);
+
+	if (!copy)
+		return;
+	if (noted.n == NOTED_MAX || noted.bytes + len > NOTED_BYTES)
+		forget_noted();
+	n = &noted.list[noted.n++];
+	*n = (struct noted){ copy, len, hook.seq + 1, (off_t)t->len, true };
+	memcpy(copy, raw, len);
+	noted.bytes += len;
+}
+
+/* Adds a D1 record, unless the log has one. Returns its sequence number. */
+static uint64_t add_definition(struct text *t, int fd, const struct use *use)
+{
+	const char *raw = uses.raw + use->at, *body = raw + 1 + strlen(raw + 1) + 1;
+	uint64_t seq = use->whole ? find_noted(fd, raw, use->len) : 0;
+	bool hidden = !use->whole;
+	char *redacted;
+
+	if (seq)
+		return seq;
+	if (use->whole)
+		remember_noted(t, raw, use->len);
+	redacted = redact(body, &hidden);
+	begin_log_record(t, "D1");
+	text_add(t, raw, 1);
+	text_add(t, "", 1);
+	text_add_field(t, hidden ? "2" : redacted ? "1" : "0");
+	text_add_field(t, raw + 1);
+	text_add_field(t, hidden ? "" : redacted ?: body);
+	end_log_record(t);
+	free(redacted);
+	return hook.seq;
+}
+
+/* Adds what the command uses: D1 records, and U1. */
+static void add_uses(struct text *t, int fd)
+{
+	uint64_t seqs[USES_MAX];
+
+	if (!uses.n && !uses.more)
+		return;
+	for (size_t i = 0; i < uses.n; i++)
+		seqs[i] = add_definition(t, fd, &uses.list[i]);
+	begin_log_record(t, "U1");
+	text_add_number(t, hook.number);
+	text_add_field(t, uses.more ? "1" : "0");
+	for (size_t i = 0; i < uses.n; i++) {
+		char s[NUMBER_MAX] = "", *p = digits(s + sizeof(s) - 1, seqs[i], 1);
+
+		text_add(t, " ", i > 0);
+		text_add(t, p, strlen(p));
+	}
+	text_add(t, "", 1);
+	end_log_record(t);
+}
+
+void hook_find_uses(const char *line)
+{
+	uses_find(&uses, line);
+}
+
 static bool write_session(int fd)
 {
 	struct text *t = &hook.record;
-	uint64_t seq = begin_log_record(t, "S1");
 
+	forget_noted();
 	fchmod(fd, 0600); /* despite the umask */
+	text_clear(t);
+	begin_log_record(t, "S1");
 	text_add_number(t, hook.pid);
 	text_add_number(t, hook.start);
 	text_add_field(t, hook.boot);
@@ -302,20 +456,26 @@ static bool write_session(int fd)
 	text_add_field(t, shell_kind);
 	text_add_field(t, hook.tty);
 	text_add_cwd(t);
-	return record_write(t, seq, fd);
+	end_log_record(t);
+	return write_records(t, fd);
 }
 
 static bool write_begun(int fd)
 {
 	struct text *t = &hook.record;
-	uint64_t seq;
+	bool written;
 
 	if (!hook.begun.len)
 		return true; /* another install's hook wrote the record */
-	seq = begin_log_record(t, hook.redacted ? "B2" : "B1");
+	text_clear(t);
+	begin_log_record(t, hook.redacted ? "B2" : "B1");
 	text_add(t, hook.begun.data, hook.begun.len);
+	end_log_record(t);
+	add_uses(t, fd);
 	t->failed |= hook.begun.failed;
-	return record_write(t, seq, fd);
+	written = write_records(t, fd);
+	settle_noted(fd, t->len, written);
+	return written;
 }
 
 /* Opens the log. A new one, or one that was removed meanwhile, begins with the session,
@@ -323,7 +483,7 @@ static bool write_begun(int fd)
 static int begin_hook_log(void)
 {
 	int fd = open(hook.log,
-	              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+	              O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
 	              0600);
 	struct stat st;
 
@@ -414,18 +574,6 @@ static void follow_mount(void)
 
 /* --- the commands --- */
 
-/* The text without its secrets, malloc'ed; NULL: it has none. Without memory for the
- * search the text is hidden. */
-static char *redact(const char *text, bool *hidden)
-{
-	char *redacted = NULL;
-	size_t len;
-
-	if (shfs_redact(hook.redactor, text, strlen(text), false, &redacted, &len) < 0)
-		*hidden = true;
-	return redacted;
-}
-
 void hook_begin(const char *text, bool hidden)
 {
 	struct text *t = &hook.begun;
@@ -434,6 +582,8 @@ void hook_begin(const char *text, bool hidden)
 
 	hook.open = false;
 	hook.redacted = redacted;
+	if (hidden || redacted) /* it cannot be run again */
+		uses_clear(&uses);
 	follow_mount();
 	fd = open_hook_log(false);
 	text_clear(t);
@@ -454,20 +604,22 @@ void hook_end(int status)
 {
 	struct text *t = &hook.record;
 	int fd = open_hook_log(true);
-	uint64_t seq;
 
 	hook.open = false;
 	mark_command(0, false);
+	uses_clear(&uses);
 	if (fd < 0)
 		return;
-	seq = begin_log_record(t, "F1");
+	text_clear(t);
+	begin_log_record(t, "F1");
 	text_add_number(t, hook.number);
 	text_add_times(t);
 	text_add_last_pid(t);
 	if (status < 0)
 		text_add(t, "-", 1);
 	text_add_number(t, status < 0 ? -(int64_t)status : status);
-	(void)!record_write(t, seq, fd);
+	end_log_record(t);
+	(void)!write_records(t, fd);
 	log_close(fd);
 }
 

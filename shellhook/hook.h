@@ -61,6 +61,8 @@ bool hook_is_disabled(void);
 /* Does the last command have a begin and no end yet? */
 bool hook_is_running(void);
 
+/* Finds the aliases and functions that the line uses; hook_begin of it follows. */
+void hook_find_uses(const char *line);
 /* Begins a command, with B1; with B2 if text had secrets. If hidden the text is not
  * written. */
 void hook_begin(const char *text, bool hidden);

@@ -31,12 +31,14 @@
  * code is no longer the last, it steps aside: the builtin belongs to the other.
  */
 #include "shellhook/hook.h"
+#include "shellhook/uses.h"
 
 #include <config.h>
 
 #include <builtins.h>
 #include <shell.h>
 
+#include <alias.h>
 #include <arrayfunc.h>
 #include <common.h>
 
@@ -71,6 +73,11 @@ char *last_history_line(void);
 void with_input_from_stdin(void);
 void with_input_from_stream(FILE *stream, const char *name);
 #define HISTORY_IGNORES_DUPS 2 /* a bit of history_control */
+extern int expand_aliases, interactive_comments;
+extern int extended_glob, glob_star, glob_dot_filenames, glob_ignore_case;
+extern int allow_null_glob_expansion, fail_glob_expansion, match_ignore_case;
+extern int disallow_filename_globbing, pipefail_opt, noclobber, posixly_correct;
+extern int unbound_vars_is_error;
 
 #define PS0_WORD "${SHFS_PRE-}"
 
@@ -122,6 +129,197 @@ void shell_mark(const char *number)
 bool shell_is_executing(void)
 {
 	return executing;
+}
+
+/* --- what words are: functions for uses.c --- */
+
+bool shell_find_alias(const char *word, bool is_command, struct definition *out)
+{
+	alias_t *found = expand_aliases && is_command ? find_alias((char *)word) : NULL;
+
+	if (!found)
+		return false;
+	*out = (struct definition){ 'a', found->name, found->value, strlen(found->value),
+		                    NULL };
+	return true;
+}
+
+bool shell_find_function(const char *word, bool only_exported, struct definition *out)
+{
+	SHELL_VAR *found = find_function(word);
+
+	if (!found || (only_exported && !exported_p(found)))
+		return false;
+	*out = (struct definition){ .kind = 'f', .name = found->name, .shell = found };
+	return true;
+}
+
+/* Takes from what is left, down to 0. */
+static void spend(size_t *left, size_t n)
+{
+	*left -= n < *left ? n : *left;
+}
+
+static void measure_words(const WORD_LIST *words, size_t *left)
+{
+	for (; words && *left; words = words->next)
+		spend(left, strlen(words->word->word) + 1);
+}
+
+static void measure_redirects(const REDIRECT *r, size_t *left)
+{
+	for (; r && *left; r = r->next) {
+		spend(left, 2);
+		if (r->instruction == r_reading_until ||
+		    r->instruction == r_deblank_reading_until ||
+		    r->instruction == r_reading_string)
+			spend(left, strlen(r->redirectee.filename->word));
+	}
+}
+
+static void measure_condition(const COND_COM *c, size_t *left)
+{
+	if (!c || !*left)
+		return;
+	spend(left, 2 + (c->op ? strlen(c->op->word) : 0));
+	measure_condition(c->left, left);
+	measure_condition(c->right, left);
+}
+
+static void measure_command(const COMMAND *c, size_t *left);
+
+static void measure_case(const CASE_COM *c, size_t *left)
+{
+	for (const PATTERN_LIST *p = c->clauses; p && *left; p = p->next) {
+		measure_words(p->patterns, left);
+		measure_command(p->action, left);
+	}
+}
+
+/* Takes the length of the command's text, or a little less, from what is left. */
+static void measure_command(const COMMAND *c, size_t *left)
+{
+	if (!c || !*left)
+		return;
+	spend(left, 2);
+	measure_redirects(c->redirects, left);
+	switch (c->type) {
+	case cm_simple:
+		measure_words(c->value.Simple->words, left);
+		measure_redirects(c->value.Simple->redirects, left);
+		break;
+	case cm_connection:
+		measure_command(c->value.Connection->first, left);
+		measure_command(c->value.Connection->second, left);
+		break;
+	case cm_for:
+	case cm_select: /* of the same form */
+		measure_words(c->value.For->map_list, left);
+		measure_command(c->value.For->action, left);
+		break;
+	case cm_case:
+		measure_case(c->value.Case, left);
+		break;
+	case cm_while:
+	case cm_until:
+		measure_command(c->value.While->test, left);
+		measure_command(c->value.While->action, left);
+		break;
+	case cm_if:
+		measure_command(c->value.If->test, left);
+		measure_command(c->value.If->true_case, left);
+		measure_command(c->value.If->false_case, left);
+		break;
+	case cm_function_def:
+		measure_command(c->value.Function_def->command, left);
+		break;
+	case cm_group:
+		measure_command(c->value.Group->command, left);
+		break;
+	case cm_subshell:
+		measure_command(c->value.Subshell->command, left);
+		break;
+	case cm_arith:
+		measure_words(c->value.Arith->exp, left);
+		break;
+	case cm_cond:
+		measure_condition(c->value.Cond, left);
+		break;
+	case cm_arith_for:
+		measure_command(c->value.ArithFor->action, left);
+		break;
+	case cm_coproc:
+		measure_command(c->value.Coproc->command, left);
+		break;
+	}
+}
+
+/* bash writes a function as text by recursion, which takes milliseconds and all of the
+ * stack if it is long. So it is measured first, up to the length that is of use. */
+void shell_load_function(struct definition *d, size_t max)
+{
+	static struct text body;
+	SHELL_VAR *function = (SHELL_VAR *)d->shell;
+	COMMAND *command = function_cell(function);
+	size_t left = max;
+	const char *printed;
+
+	measure_command(command, &left);
+	if (!left)
+		return;
+	printed = named_function_string(function->name, command,
+	                                FUNC_MULTILINE | FUNC_EXTERNAL);
+	text_clear(&body);
+	text_add(&body, printed, strlen(printed));
+	if (exported_p(function) && legal_identifier(function->name)) {
+		text_add(&body, "\nexport -f ", 11);
+		text_add(&body, function->name, strlen(function->name));
+	}
+	if (body.failed || body.len > max)
+		return;
+	d->body = body.data;
+	d->len = body.len;
+}
+
+bool shell_has_comments(void)
+{
+	return interactive_comments;
+}
+
+const char *shell_options(const char *line)
+{
+	static const struct option {
+		int *on;
+		const char *command;
+		const char
+			*signs; /* a line has one of them if it depends on the option */
+	} options[] = {
+		{ &extended_glob, "shopt -s extglob\n", "(" },
+		{ &glob_star, "shopt -s globstar\n", "*" },
+		{ &glob_dot_filenames, "shopt -s dotglob\n", "*?[" },
+		{ &glob_ignore_case, "shopt -s nocaseglob\n", "*?[" },
+		{ &allow_null_glob_expansion, "shopt -s nullglob\n", "*?[" },
+		{ &fail_glob_expansion, "shopt -s failglob\n", "*?[" },
+		{ &match_ignore_case, "shopt -s nocasematch\n", "[(" },
+		{ &disallow_filename_globbing, "set -f\n", "*?[" },
+		{ &pipefail_opt, "set -o pipefail\n", "|" },
+		{ &noclobber, "set -C\n", ">" },
+		{ &unbound_vars_is_error, "set -u\n", "$" },
+		{ &posixly_correct, "set -o posix\n", NULL },
+	};
+	static char commands[512];
+	char *end = commands;
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const struct option *o = &options[i];
+
+		if (*o->on && (!line || !o->signs || strpbrk(line, o->signs)))
+			end = stpcpy(end, o->command);
+	}
+	if (end == commands)
+		return NULL;
+	end[-1] = '\0';
+	return commands;
 }
 
 /* --- hooks of other installs --- */
@@ -435,6 +633,7 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 	} else {
 		const char *text = command_text();
 
+		hook_find_uses(text);
 		hook_begin(text, is_kept_out(text));
 	}
 	text_clear(&reader.typed);

@@ -16,6 +16,7 @@
  * one zsh, whose structures it uses, and refuses all others.
  */
 #include "shellhook/hook.h"
+#include "shellhook/uses.h"
 
 /* As in zsh's own modules, but without libcap, which one of them needs. */
 #define MODULE
@@ -52,6 +53,7 @@
 #include <zsh/pattern.epro>
 #include <zsh/signals.epro>
 #include <zsh/string.epro>
+#include <zsh/text.epro>
 #include <zsh/utils.epro>
 
 #include <string.h>
@@ -125,6 +127,161 @@ bool shell_is_executing(void)
 	return false;
 }
 
+/* --- what words are: functions for uses.c --- */
+
+/* zsh's own look-up of functions, which this module has put its own in the place of. */
+static GetNodeFunc find_function;
+
+/* The word with zsh's own escapes, on its heap. */
+static char *escaped(const char *word)
+{
+	for (const char *p = word; *p; p++)
+		if (*p & 0x80)
+			return metafy((char *)word, -1, META_HEAPDUP);
+	return (char *)word;
+}
+
+static Alias find_alias(HashTable aliases, const char *word)
+{
+	return (Alias)aliases->getnode(aliases, escaped(word));
+}
+
+static bool set_alias(Alias found, char kind, struct definition *out)
+{
+	const char *name = plain(found->node.nam);
+	char *body = found->text;
+	int len = strlen(body);
+
+	if (strchr(body, Meta))
+		body = unmetafy(dupstring(body), &len);
+	*out = (struct definition){ kind, name, body, len, NULL };
+	return true;
+}
+
+bool shell_find_alias(const char *word, bool is_command, struct definition *out)
+{
+	const char *dot = strrchr(word, '.');
+	Alias found;
+
+	if (!isset(ALIASESOPT))
+		return false;
+	found = find_alias(aliastab, word);
+	if (found && (found->node.flags & ALIAS_GLOBAL))
+		return set_alias(found, 'g', out);
+	if (found && is_command)
+		return set_alias(found, 'a', out);
+	found = dot && dot > word && is_command ? find_alias(sufaliastab, dot + 1) : NULL;
+	return found && set_alias(found, 's', out);
+}
+
+/* zsh exports no functions. */
+bool shell_find_function(const char *word, bool only_exported, struct definition *out)
+{
+	Shfunc found =
+		only_exported ? NULL : (Shfunc)find_function(shfunctab, escaped(word));
+
+	if (!found)
+		return false;
+	*out = (struct definition){ .kind = 'f',
+		                    .name = plain(found->node.nam),
+		                    .shell = found };
+	return true;
+}
+
+/* Adds a text of zsh without its escapes. */
+static void add_zsh_text(struct text *t, char *s)
+{
+	int len;
+
+	s = unmetafy(dupstring(s), &len);
+	text_add(t, s, len);
+}
+
+/* zsh's code of a function is at most so many times as long as its text. */
+#define CODE_FACTOR 16
+
+/* One that is not loaded yet has no body, and one with options of its own (emulate -c)
+ * would not have them when it is defined again. */
+void shell_load_function(struct definition *d, size_t max)
+{
+	static struct text body;
+	Shfunc function = (Shfunc)d->shell;
+	char *printed;
+
+	if (!function->funcdef || (function->node.flags & PM_UNDEFINED) ||
+	    function->sticky || (size_t)function->funcdef->len > CODE_FACTOR * max)
+		return;
+	text_clear(&body);
+	add_zsh_text(&body, quotestring(function->node.nam, QT_BACKSLASH));
+	text_add(&body, " () {\n\t", 7);
+	printed = getpermtext(function->funcdef, NULL, 1);
+	add_zsh_text(&body, printed);
+	zsfree(printed);
+	text_add(&body, "\n}", 2);
+	if (function->redir) {
+		printed = getpermtext(function->redir, NULL, 1);
+		add_zsh_text(&body, printed);
+		zsfree(printed);
+	}
+	if (body.failed || body.len > max)
+		return;
+	d->body = body.data;
+	d->len = body.len;
+}
+
+bool shell_has_comments(void)
+{
+	return isset(INTERACTIVECOMMENTS);
+}
+
+const char *shell_options(const char *line)
+{
+	static const struct option {
+		int number;
+		bool usual;
+		const char *command;
+		const char
+			*signs; /* a line has one of them if it depends on the option */
+	} options[] = {
+		{ EXTENDEDGLOB, false, "setopt extendedglob\n", "#^~(" },
+		{ KSHGLOB, false, "setopt kshglob\n", "(" },
+		{ BAREGLOBQUAL, true, "unsetopt bareglobqual\n", "(" },
+		{ GLOBDOTS, false, "setopt globdots\n", "*?[" },
+		{ GLOBSTARSHORT, false, "setopt globstarshort\n", "*" },
+		{ GLOBSUBST, false, "setopt globsubst\n", "$" },
+		{ CASEGLOB, true, "unsetopt caseglob\n", "*?[" },
+		{ NULLGLOB, false, "setopt nullglob\n", "*?[" },
+		{ CSHNULLGLOB, false, "setopt cshnullglob\n", "*?[" },
+		{ NOMATCH, true, "unsetopt nomatch\n", "*?[" },
+		{ GLOBOPT, true, "unsetopt glob\n", "*?[" },
+		{ NUMERICGLOBSORT, false, "setopt numericglobsort\n", "*?[" },
+		{ MARKDIRS, false, "setopt markdirs\n", "*?[" },
+		{ RCEXPANDPARAM, false, "setopt rcexpandparam\n", "$" },
+		{ SHWORDSPLIT, false, "setopt shwordsplit\n", "$" },
+		{ KSHARRAYS, false, "setopt ksharrays\n", "$" },
+		{ BRACECCL, false, "setopt braceccl\n", "{" },
+		{ IGNOREBRACES, false, "setopt ignorebraces\n", "{" },
+		{ MAGICEQUALSUBST, false, "setopt magicequalsubst\n", "=" },
+		{ RCQUOTES, false, "setopt rcquotes\n", "'" },
+		{ MULTIOS, true, "unsetopt multios\n", "<>" },
+		{ CLOBBER, true, "unsetopt clobber\n", ">" },
+		{ PIPEFAIL, false, "setopt pipefail\n", "|" },
+	};
+	static char commands[1024];
+	char *end = commands;
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const struct option *o = &options[i];
+
+		if (isset(o->number) != o->usual && (!line || strpbrk(line, o->signs)))
+			end = stpcpy(end, o->command);
+	}
+	if (end == commands)
+		return NULL;
+	end[-1] = '\0';
+	return commands;
+}
+
 /* --- the commands --- */
 
 static int start_zsh_hook(char **args)
@@ -191,6 +348,12 @@ static void end_zsh_command(void)
 		addtimedfn(at_prompt, 0);
 }
 
+static void find_uses_and_begin(char *text)
+{
+	hook_find_uses(plain(text));
+	begin_zsh_command(text);
+}
+
 static int run_shfs_builtin(char *name, char **args, Options ops, int func)
 {
 	int n = arrlen(args);
@@ -202,7 +365,7 @@ static int run_shfs_builtin(char *name, char **args, Options ops, int func)
 	if (n == 1 && !strcmp(*args, "end"))
 		end_zsh_command();
 	else if (n == 2 && !strcmp(*args, "begin"))
-		begin_zsh_command(args[1]);
+		find_uses_and_begin(args[1]);
 	else
 		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY SECRETS | begin TEXT"
 		               " | end");
@@ -211,9 +374,8 @@ static int run_shfs_builtin(char *name, char **args, Options ops, int func)
 
 /* --- look-ups of functions by zsh --- */
 
-static GetNodeFunc find_function;
-
-/* The future $1 of preexec; other functions of preexec may change the history. */
+/* The future $1 of preexec; other functions of preexec may change the history, and the
+ * aliases that the line was read with. */
 static struct text typed;
 
 static void keep_typed(void)
@@ -224,6 +386,7 @@ static void keep_typed(void)
 		line = hist_ring->node.nam;
 	text_clear(&typed);
 	text_add(&typed, line, strlen(line) + 1);
+	hook_find_uses(plain(line));
 }
 
 /* Does what the function of that name would do; true: it need not be called. */
@@ -246,7 +409,7 @@ static HashNode look_up_hook_function(HashTable functions, const char *name)
 	if (sfcontext != SFC_HOOK || locallevel)
 		return found;
 	queue_signals();
-	if (!strcmp(name, "preexec"))
+	if (!strcmp(name, "preexec") && hook_is_ours())
 		keep_typed();
 	else if (found && replace_hook_function(name))
 		found = NULL;

@@ -25,7 +25,9 @@ PLAIN = """eval "$(shfs init bash | sed 's/^_shfs_lib=.*/_shfs_lib=/')"\n"""
 Session = collections.namedtuple("Session", "pid start boot_id pidns real boot host shell tty cwd")
 Begin = collections.namedtuple("Begin", "number real boot lastpid hidden cwd text")
 Finish = collections.namedtuple("Finish", "number real boot lastpid status")
-LAYOUT = {b"S1": Session, b"B1": Begin, b"B2": Begin, b"F1": Finish}
+Definition = collections.namedtuple("Definition", "kind kept name body")
+Uses = collections.namedtuple("Uses", "number more list")
+LAYOUT = {b"S1": Session, b"B1": Begin, b"B2": Begin, b"F1": Finish, b"D1": Definition, b"U1": Uses}
 
 
 def parse(data):
@@ -67,6 +69,9 @@ def commands(found, number=0):
     out, boot = [], 0.0
     assert isinstance(found[0], Session)
     for record in found:
+        if isinstance(record, (Definition, Uses)):
+            assert isinstance(record, Definition) or int(record.number) == number
+            continue
         assert float(record.boot) >= boot, "the boot time goes back"
         boot = float(record.boot)
         # the time of fish comes from a clock of ten milliseconds, shifted by fifty
