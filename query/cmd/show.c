@@ -2,6 +2,7 @@
 /* `shfs show`: show everything recorded about a command: its processes, its files. */
 #include "query/base/cmd.h"
 #include "query/base/time.h"
+#include "query/history/definitions.h"
 #include "query/history/entry.h"
 #include "query/history/software.h"
 #include "query/history/version-spec.h"
@@ -23,6 +24,7 @@ struct show {
 	const struct shfs_style *style;
 	size_t columns;
 	struct shfs_entry entry;
+	struct shfs_definitions definitions;
 	struct shfs_process_row *processes; /* parents before their children */
 	int64_t *
 		until_ns; /* last use of a file by each; 0: not after the command's end */
@@ -36,6 +38,7 @@ struct show {
 static void show_clear(struct show *s)
 {
 	shfs_entry_clear(&s->entry);
+	shfs_definitions_clear(&s->definitions);
 	for (size_t i = 0; i < s->n_processes; i++)
 		shfs_process_clear(&s->processes[i]);
 	free(s->processes);
@@ -127,7 +130,8 @@ static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 		r = shfs_software_load(s->index, is_process, id, &s->software);
 	if (r < 0 || is_process)
 		return r;
-	return load_processes(s, id)
+	return shfs_definitions_load(s->index, id, &s->definitions)
+	               ?: load_processes(s, id)
 	               ?: load_late(s, id)
 	               ?: load_shell(s)
 	               ?: shfs_command_lost(s->index, &s->entry.command, &s->lost);
@@ -242,6 +246,59 @@ static void show_whole_text(struct show *s)
 	shfs_buf_char(&s->out, '\n');
 }
 
+/* Shows the lines of a text, each with the same indentation. */
+static void show_lines(struct show *s, const struct shfs_buf *text)
+{
+	const char *line = text->data ?: "", *end = line + text->len;
+
+	while (line < end) {
+		const char *newline = memchr(line, '\n', end - line);
+		const char *stop = newline ? newline : end;
+
+		shfs_buf_str(&s->out, INDENT);
+		shfs_buf_add(&s->out, line, stop - line);
+		shfs_buf_char(&s->out, '\n');
+		line = stop + 1;
+	}
+}
+
+/* Shows a text in one line, cut to the width. */
+static void show_in_a_line(struct show *s, const struct shfs_buf *text)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+
+	for (size_t i = 0; i < text->len; i++) {
+		bool blank = strchr(" \t\n", text->data[i]);
+
+		if (!blank || !i || !strchr(" \t\n", text->data[i - 1]))
+			shfs_buf_char(&line, blank ? ' ' : text->data[i]);
+	}
+	shfs_buf_str(&s->out, INDENT);
+	shfs_show_first_line(&s->out, line.data ?: "", line.len,
+	                     s->columns - strlen(INDENT));
+	shfs_buf_char(&s->out, '\n');
+}
+
+static void show_definitions(struct show *s)
+{
+	const struct shfs_definitions *all = &s->definitions;
+
+	if (all->n || all->more)
+		shfs_buf_printf(&s->out, "%sfrom its shell%s\n", s->style->dim,
+		                s->style->off);
+	for (size_t i = 0; i < all->n; i++) {
+		_cleanup_buf_ struct shfs_buf text = { 0 };
+
+		shfs_definition_show(&text, &all->list[i]);
+		if (full)
+			show_lines(s, &text);
+		else
+			show_in_a_line(s, &text);
+	}
+	if (all->more)
+		shfs_buf_str(&s->out, INDENT "and more that is not recorded\n");
+}
+
 static int show_command_head(struct show *s)
 {
 	const struct shfs_command_row *c = &s->entry.command;
@@ -254,6 +311,7 @@ static int show_command_head(struct show *s)
 	show_place(s, c->cwd, c->host);
 	r = show_session(s);
 	show_whole_text(s);
+	show_definitions(s);
 	return r;
 }
 
@@ -591,6 +649,7 @@ static int json_all(struct show *s)
 	json_temporary(&j, &s->entry.uses);
 	shfs_software_json(&j, &s->software);
 	if (!s->entry.is_process) {
+		shfs_definitions_json(&j, &s->definitions);
 		shfs_json_array(&j, "processes");
 		for (size_t i = 0; i < s->n_processes; i++) {
 			shfs_json_object(&j, NULL);
@@ -639,7 +698,9 @@ const struct shfs_command shfs_cmd_show = {
 		       "FILE@N stands for the command that made this version.",
 	.alone = true,
 	.options = {
-	{ "full", 'f', NULL, "also the environment, and what programs of no package are", .flag = &full },
+	{ "full", 'f', NULL,
+	  "also the environment, programs of no package, and all lines of functions",
+	  .flag = &full },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
 	.operands = { 1, 1 },

@@ -48,7 +48,8 @@ static int doubt_program(struct doubt *d, const char *name)
 {
 	int r;
 
-	if (strchr(name, '/') || is_builtin(name) || shfs_runner_has_program(name))
+	if (strchr(name, '/') || is_builtin(name) || shfs_runner_has_program(name) ||
+	    shfs_definitions_has(&d->step->definitions, name, strlen(name)))
 		return 0;
 	r = shfs_command_executed(d->wf->index, d->step->entry->command.command_id, name,
 	                          strlen(name));
@@ -165,7 +166,8 @@ static int doubt_step(struct doubt *d)
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	int r = 0;
 
-	if (!shfs_text_needs_shell(text, &d->why))
+	if (!shfs_text_needs_shell(text, &d->why) &&
+	    !shfs_definitions_lack(&d->step->definitions, text, &d->why))
 		r = shfs_text_words(text, doubt_word, d);
 	if (r >= 0 && !d->why.len)
 		r = doubt_inputs(d, text);

@@ -113,7 +113,7 @@ static bool has_job(const char *text)
 static void add_shell_command(struct shfs_buf *out, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
-	bool fish = !strcmp(step->shell, "fish"), job = has_job(command->text);
+	bool fish = !strcmp(step->shell, "fish"), job = has_job(step->script.data ?: "");
 
 	if (fish)
 		shfs_buf_str(out, "fish --no-config -c ");
@@ -124,7 +124,7 @@ static void add_shell_command(struct shfs_buf *out, const struct shfs_step *step
 	else if (job)
 		shfs_buf_printf(out, "'eval \"$1\"; s=$?; wait; exit \"$s\"' %s ",
 		                step->shell);
-	shfs_quote_shell(out, command->text, command->text_len);
+	shfs_quote_shell(out, step->script.data ?: "", step->script.len);
 	shfs_buf_str(out, " </dev/null");
 	if (!command->has_status)
 		shfs_buf_str(out, " || :");

@@ -148,21 +148,22 @@ static void add_delimiter(struct shfs_buf *out, const char *text)
 	shfs_buf_str(out, end.data ?: "");
 }
 
-static void add_text(struct shfs_buf *out, const struct shfs_command_row *command)
+static void add_text(struct shfs_buf *out, const struct shfs_buf *script)
 {
+	const char *text = script->data ?: "";
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-	shfs_quote_text(&shown, command->text, command->text_len);
-	if (!shown.data || strcmp(shown.data, command->text) != 0) {
+	shfs_quote_text(&shown, text, script->len);
+	if (!shown.data || strcmp(shown.data, text) != 0) {
 		shfs_buf_str(out, " <<<");
-		shfs_quote_shell(out, command->text, command->text_len);
+		shfs_quote_shell(out, text, script->len);
 		shfs_buf_char(out, '\n');
 		return;
 	}
 	shfs_buf_str(out, " <<'");
-	add_delimiter(out, command->text);
-	shfs_buf_printf(out, "'\n%s\n", command->text);
-	add_delimiter(out, command->text);
+	add_delimiter(out, text);
+	shfs_buf_printf(out, "'\n%s\n", text);
+	add_delimiter(out, text);
 	shfs_buf_char(out, '\n');
 }
 
@@ -190,7 +191,7 @@ static void add_script_command(struct shfs_export *x, const struct shfs_step *st
 	else
 		shfs_buf_printf(out, "run any %s ", step->shell);
 	shfs_export_quote(out, step->cwd);
-	add_text(out, command);
+	add_text(out, &step->script);
 }
 
 static int write_sh(struct shfs_export *x)

@@ -41,6 +41,8 @@ void shfs_rerun_clear(struct shfs_rerun *rr)
 			shfs_version_clear(&step->results[k].before);
 		free(step->results);
 		free(step->shell);
+		shfs_definitions_clear(&step->definitions);
+		shfs_buf_free(&step->script);
 		shfs_entry_clear(&step->entry);
 	}
 	free(rr->steps);
@@ -67,6 +69,19 @@ static int add_step_results(struct shfs_rerun_step *step)
 	return step->results ? 0 : -ENOMEM;
 }
 
+static int load_rerun_script(struct shfs_rerun *rr, struct shfs_rerun_step *step)
+{
+	const struct shfs_command_row *c = &step->entry.command;
+	int r = shfs_command_shell(rr->index, c, "bash", &step->shell);
+
+	if (!r)
+		r = shfs_definitions_load(rr->index, c->command_id, &step->definitions);
+	if (!r)
+		shfs_definitions_script(&step->script, &step->definitions, step->shell,
+		                        c->text, c->text_len);
+	return step->script.failed ? -ENOMEM : r;
+}
+
 static int load_step(struct shfs_rerun *rr, int64_t command_id,
                      struct shfs_rerun_step *step)
 {
@@ -74,8 +89,7 @@ static int load_step(struct shfs_rerun *rr, int64_t command_id,
 
 	if (r <= 0)
 		return r ? r : -ENOENT;
-	return shfs_command_shell(rr->index, &step->entry.command, "bash", &step->shell)
-	               ?: add_step_results(step);
+	return load_rerun_script(rr, step) ?: add_step_results(step);
 }
 
 static int note_makers(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
@@ -308,7 +322,8 @@ static int look_for_unknown(const struct shfs_word *word, void *arg)
 	struct unknown *unknown = arg;
 	int r;
 
-	if (!word->is_command || memchr(word->text, '/', word->len))
+	if (!word->is_command || memchr(word->text, '/', word->len) ||
+	    shfs_definitions_has(&unknown->step->definitions, word->text, word->len))
 		return 0;
 	r = shfs_runner_knows(unknown->step->shell, word->text, word->len);
 	if (!r) /* it is in a PATH that the text sets itself */
@@ -321,7 +336,7 @@ static int look_for_unknown(const struct shfs_word *word, void *arg)
 	return 1;
 }
 
-/* Refuses words that are no programs: aliases and functions are not recorded. */
+/* Refuses words that are no programs, and no recorded aliases or functions. */
 static int check_words(struct check *c)
 {
 	struct unknown unknown = { .index = c->rr->index, .step = c->step };
@@ -351,13 +366,15 @@ static int check_command(struct check *c)
 		refuse_rerun(c,
 		             "has no recorded end: it is still running, or its shell was "
 		             "killed");
-	else if (!shfs_command_runs_again(command))
+	else if (!shfs_command_runs_again(command, &c->step->definitions))
 		refuse_rerun(
 			c,
 			"waits for the user, or restores contents that it has kept (an "
 			"editor, git, shfs)");
 	else if (shfs_text_needs_shell(command->text, &what))
 		refuse_rerun(c, "%s, which is not recorded", what.data ?: "");
+	else if (shfs_definitions_lack(&c->step->definitions, command->text, &what))
+		refuse_rerun(c, "%s", what.data ?: "");
 	else if (r >= 0)
 		r = check_words(c);
 	if (lost)
@@ -711,8 +728,7 @@ static int check_scratch(struct check *c)
 {
 	int r;
 
-	if (c->step->entry.command.text &&
-	    shfs_text_names_path(c->step->entry.command.text, c->rr->base))
+	if (shfs_text_names_path(c->step->script.data ?: "", c->rr->base))
 		refuse_rerun(c, "names files by their absolute paths: run elsewhere, it "
 		                "would use those");
 	r = each_need(c, check_source);

@@ -442,7 +442,8 @@ static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 	_cleanup_free_ char *cwd = shfs_rerun_place(run->rr, c->cwd);
 	struct shfs_runner_command command = {
 		.text = c->text,
-		.text_len = c->text_len,
+		.script = step->script.data ?: "",
+		.definitions = &step->definitions,
 		.cwd = cwd,
 	};
 	int r = cwd ? prepare_step(run, step, &command.away) : -ENOMEM;

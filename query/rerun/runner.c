@@ -5,6 +5,7 @@
 #include "common/io.h"
 #include "common/proc.h"
 #include "common/redact.h"
+#include "query/history/definitions.h"
 #include "query/rerun/before.h"
 #include "store/store.h"
 
@@ -171,6 +172,43 @@ static int open_run_log(struct log *log, const struct shfs_runner_options *o)
 	return 0;
 }
 
+/* Records one of the definitions, that begins with its kind. */
+static void log_definition(struct log *log, const char *kind)
+{
+	const char *name = kind + 1, *body = name + strlen(name) + 1;
+	_cleanup_buf_ struct shfs_buf rec = { 0 };
+	_cleanup_free_ char *redacted = NULL;
+	size_t len;
+	int r = shfs_redact(log->redactor, body, strlen(body), false, &redacted, &len);
+
+	begin_run_record(log, &rec, "D1");
+	shfs_buf_add(&rec, kind, 1);
+	shfs_buf_char(&rec, '\0');
+	add_log_field(&rec, r < 0 ? "2" : r > 0 ? "1" : "0");
+	add_log_field(&rec, name);
+	add_log_field(&rec, r < 0 ? "" : redacted ?: body);
+	end_run_record(log, &rec);
+}
+
+static void log_uses(struct log *log, const char *uses, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf rec = { 0 }, list = { 0 };
+
+	for (const char *p = uses; p < uses + len;) {
+		log_definition(log, p);
+		shfs_buf_printf(&list, "%s%" PRIu64, list.len ? " " : "", log->seq);
+		p += strlen(p) + 1;
+		p += strlen(p) + 1;
+	}
+	if (!list.len)
+		return;
+	begin_run_record(log, &rec, "U1");
+	add_log_number(&rec, log->number);
+	add_log_number(&rec, 0);
+	add_log_field(&rec, list.data);
+	end_run_record(log, &rec);
+}
+
 static void log_command_begin(struct log *log, const char *text)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
@@ -239,15 +277,23 @@ static void become_shell(const struct log *log, const char *shell, char *text)
 	exec_shell(shell, text);
 }
 
-static int run_shell_text(struct log *log, const char *shell, char *text)
+struct job {
+	const char *text;
+	char *script;
+	const char *uses; /* definitions: kind, name and NUL, body and NUL */
+	size_t uses_len;
+};
+
+static int run_shell_text(struct log *log, const char *shell, const struct job *job)
 {
 	int status = 0;
 	pid_t pid;
 
-	log_command_begin(log, text);
+	log_command_begin(log, job->text);
+	log_uses(log, job->uses, job->uses_len);
 	pid = fork();
 	if (!pid)
-		become_shell(log, shell, text);
+		become_shell(log, shell, job->script);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	status = pid < 0               ? NOT_FOUND
@@ -348,14 +394,16 @@ static int take_path_away(char *path)
 /* --- one command --- */
 
 struct request {
-	size_t cwd_len, text_len, away_len; /* lengths of the texts that follow, with
-	                                     * NULs */
+	/* lengths of the texts that follow, with NULs */
+	size_t cwd_len, text_len, script_len, uses_len, away_len;
 };
 
 static int serve_request(struct log *log, const struct shfs_runner_options *o,
                          const struct request *request, char *bytes)
 {
-	char *text = bytes + request->cwd_len, *paths = text + request->text_len;
+	char *text = bytes + request->cwd_len, *script = text + request->text_len;
+	char *uses = script + request->script_len, *paths = uses + request->uses_len;
+	const struct job job = { text, script, uses, request->uses_len };
 	int r = chdir(bytes) ? -errno : 0;
 
 	for (char *path = paths; path < paths + request->away_len && !r;
@@ -363,7 +411,7 @@ static int serve_request(struct log *log, const struct shfs_runner_options *o,
 		r = take_path_away(path);
 	if (r)
 		return r;
-	r = run_shell_text(log, o->shell, text);
+	r = run_shell_text(log, o->shell, &job);
 	if (o->end_fd >= 0)
 		(void)!shfs_before_note_end(o->end_fd, r);
 	return r;
@@ -380,7 +428,8 @@ static bool serve_run_request(int fd, struct log *log,
 
 	if (!read_all(fd, &request, sizeof(request)))
 		return false;
-	len = request.cwd_len + request.text_len + request.away_len;
+	len = request.cwd_len + request.text_len + request.script_len + request.uses_len +
+	      request.away_len;
 	bytes = malloc(len);
 	if (!bytes || !read_all(fd, bytes, len))
 		return false;
@@ -491,23 +540,35 @@ static void await_answer(const struct shfs_runner *runner)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+static void add_use_of(struct shfs_buf *uses, const struct shfs_definition *d)
+{
+	shfs_buf_char(uses, d->kind);
+	shfs_buf_add(uses, d->name, strlen(d->name) + 1);
+	shfs_buf_add(uses, d->body, strlen(d->body) + 1);
+}
+
 int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command *command,
                     int *status)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
-	struct request request = { strlen(command->cwd) + 1, command->text_len + 1,
-		                   command->away.len };
+	_cleanup_buf_ struct shfs_buf uses = { 0 };
+	struct request request = { strlen(command->cwd) + 1, strlen(command->text) + 1,
+		                   strlen(command->script) + 1, 0, command->away.len };
 	int r;
 
 	if (caught)
 		return -EINTR;
+	for (size_t i = 0; i < command->definitions->n; i++)
+		add_use_of(&uses, &command->definitions->list[i]);
+	request.uses_len = uses.len;
 	shfs_buf_add(&message, &request, sizeof(request));
 	shfs_buf_add(&message, command->cwd, request.cwd_len);
-	shfs_buf_add(&message, command->text, command->text_len);
-	shfs_buf_add(&message, "", 1);
+	shfs_buf_add(&message, command->text, request.text_len);
+	shfs_buf_add(&message, command->script, request.script_len);
+	shfs_buf_add(&message, uses.data, uses.len);
 	shfs_buf_add(&message, command->away.data, command->away.len);
 	fflush(NULL);
-	r = message.failed || command->away.failed
+	r = message.failed || uses.failed || command->away.failed
 	            ? -ENOMEM
 	            : send_all(runner->fd, message.data, message.len);
 	if (r)

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct shfs_definitions;
 struct shfs_redactor;
 
 #define SHFS_RUNNER_SESSION_MAX 48
@@ -44,7 +45,9 @@ void shfs_runner_end(struct shfs_runner *runner);
 
 struct shfs_runner_command {
 	const char *text, *cwd;
-	size_t text_len;
+	/* What is run, and what it has besides the text, which are both recorded. */
+	const char *script;
+	const struct shfs_definitions *definitions;
 	/* Paths, each with a NUL: files that are removed first. A path that ends in a
 	 * slash is a directory, removed if it is empty. */
 	struct shfs_buf away;

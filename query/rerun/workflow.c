@@ -52,6 +52,8 @@ static void step_free(struct shfs_step *step)
 {
 	free(step->cwd);
 	free(step->shell);
+	shfs_definitions_clear(&step->definitions);
+	shfs_buf_free(&step->script);
 	free(step->after);
 	free(step->inputs.list);
 	free(step->outputs.list);
@@ -202,17 +204,27 @@ static bool begins_not_again(const char *text)
 
 /* Quotes are ignored: a quoted text that looks like such a command makes a source,
  * too. */
-bool shfs_command_runs_again(const struct shfs_command_row *command)
+static bool text_runs_again(const char *text)
 {
-	if (command->hidden || command->redacted || !command->text)
-		return false;
-	for (const char *p = command->text;; p++) {
+	for (const char *p = text;; p++) {
 		if (begins_not_again(p))
 			return false;
 		p = strpbrk(p, SEPARATORS);
 		if (!p)
 			return true;
 	}
+}
+
+bool shfs_command_runs_again(const struct shfs_command_row *command,
+                             const struct shfs_definitions *definitions)
+{
+	if (command->hidden || command->redacted || !command->text ||
+	    !text_runs_again(command->text))
+		return false;
+	for (size_t i = 0; i < definitions->n; i++)
+		if (!text_runs_again(definitions->list[i].body))
+			return false;
+	return true;
 }
 
 /* --- directories: as files, with a trailing slash --- */
@@ -358,6 +370,23 @@ static int add_source_step(struct builder *b, struct shfs_workflow_file *file,
 	                     INT64_MIN);
 }
 
+/* Can a step run the command of this maker? 1, 0, or a negative errno. */
+static int can_be_step(struct builder *b, const struct shfs_graph_maker *maker)
+{
+	_cleanup_definitions_ struct shfs_definitions definitions = { 0 };
+	struct maker_step *m;
+	int r;
+
+	if (!maker || maker->entry.is_process)
+		return 0;
+	HASH_FIND_PTR(b->table, &maker, m);
+	if (m)
+		return 1;
+	r = shfs_definitions_load(b->wf->index, maker->entry.command.command_id,
+	                          &definitions);
+	return r ? r : shfs_command_runs_again(&maker->entry.command, &definitions);
+}
+
 static int get_step(struct builder *b, struct shfs_graph_maker *maker,
                     struct shfs_step **out)
 {
@@ -429,9 +458,10 @@ static int need(struct builder *b, struct shfs_graph_version *v,
 	r = is_by_other_name(b, &v->version);
 	if (r)
 		return r < 0 ? r : add_source_step(b, file, v->maker);
-	if (!v->maker || v->maker->entry.is_process ||
-	    !shfs_command_runs_again(&v->maker->entry.command) ||
-	    (b->wf->by_name && is_changed_in_place(v)))
+	r = can_be_step(b, v->maker);
+	if (r < 0)
+		return r;
+	if (!r || (b->wf->by_name && is_changed_in_place(v)))
 		return add_source_step(b, file, v->maker);
 	return get_step(b, v->maker, &file->step);
 }
@@ -649,12 +679,24 @@ static int add_dirs(struct shfs_workflow *wf, struct shfs_step *step,
 	return r;
 }
 
+static int load_script(struct shfs_index *index, struct shfs_step *step)
+{
+	const struct shfs_command_row *c = &step->entry->command;
+	int r = shfs_command_shell(index, c, "bash", &step->shell);
+
+	if (!r)
+		r = shfs_definitions_load(index, c->command_id, &step->definitions);
+	if (!r)
+		shfs_definitions_script(&step->script, &step->definitions, step->shell,
+		                        c->text, c->text_len);
+	return step->script.failed ? -ENOMEM : r;
+}
+
 static int fill_step(struct builder *b, struct maker_step *m)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
 	struct shfs_step *step = m->step;
-	int r = shfs_command_shell(b->wf->index, &step->entry->command, "bash",
-	                           &step->shell);
+	int r = load_script(b->wf->index, step);
 
 	step->n_left_out = m->maker->n_left_out;
 	if (!r)

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "query/graph/upstream.h"
+#include "query/history/definitions.h"
 
 #include <string.h>
 
@@ -55,6 +56,9 @@ struct shfs_step {
 	const struct shfs_entry *entry;
 	char *cwd;   /* relative to the base; "" is the base */
 	char *shell; /* "bash", "zsh", "fish" */
+	/* What the text of the command used of its shell; script is the text with it. */
+	struct shfs_definitions definitions;
+	struct shfs_buf script;
 	struct shfs_files inputs, outputs;
 	struct shfs_names dirs; /* that must exist before, relative to the base */
 	/* Further steps to come after: they make directories that it uses. */
@@ -131,9 +135,10 @@ _must_check_ int shfs_workflow_find_unarchived(struct shfs_workflow *wf);
 /* Warns of files of the project (scripts, lists) that name it so. */
 void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store);
 
-/* Does the command have a text in which nothing waits for a person (an editor) or
- * restores contents (version control, shfs)? */
-bool shfs_command_runs_again(const struct shfs_command_row *command);
+/* Does the command have a text in which nothing, with the aliases and functions that it
+ * used, waits for a person (an editor) or restores contents (version control, shfs)? */
+bool shfs_command_runs_again(const struct shfs_command_row *command,
+                             const struct shfs_definitions *definitions);
 /* Does the text contain the path, absolute or with a home directory's short form? */
 bool shfs_text_names_path(const char *text, const char *path);
 

@@ -470,12 +470,12 @@ def test_what_may_not_run_elsewhere(study, sandbox, name):
     """It is written, but warned of, and told by the exit status."""
     sandbox.write_outside(f"{sandbox.home}/beside", "x\n")
     sandbox.sh("ln -s data/in.csv link; ln -s data dir")
-    study.run("twice() { cat $1 $1; }; alias s=sort; X=data/in.csv")
+    study.run("twice() { cat $1 $1; : --password=abcdef12; }; alias s=sort; X=data/in.csv")
     export = Export(sandbox, name)
     for line, why in (
-        ("twice data/in.csv > a", "runs twice, which is no program"),
-        ("s data/in.csv > b", "runs s, which is no program"),
-        ("cat data/in.csv | s > c", "runs s, which is no program"),
+        ("twice data/in.csv > a", "runs twice, an alias or a function: a secret in it was not kept"),
+        ("gone data/in.csv 2>/dev/null; s data/in.csv > b", "runs gone, which is no program"),
+        ("cat data/in.csv | gone 2>/dev/null | s > c", "runs gone, which is no program"),
         ("sort $X > d", "uses the variable X"),
         ("cat link > e", "link, a symbolic link"),
         ("cat < link > f", "link, a symbolic link"),
@@ -486,7 +486,7 @@ def test_what_may_not_run_elsewhere(study, sandbox, name):
         done = export.text(line[-1], check=3)
         assert "warning: " in done.stderr and why in done.stderr, (line, done.stderr)
         assert done.stdout.strip()
-    for line in "Y=1; echo $Y > i", "LC_ALL=C sort -n data/in.csv | ./model.awk > i 2>/dev/null; true", "for n in 1 2; do echo $n; done > i", \
+    for line in "s data/in.csv > i", "Y=1; echo $Y > i", "LC_ALL=C sort -n data/in.csv | ./model.awk > i 2>/dev/null; true", "for n in 1 2; do echo $n; done > i", \
             "grep -c 1 data/in.csv > i; [ -s i ] && test -s i", "(cd data && cat ./in.csv ../model.awk > ../i)":
         study.run(line)
         assert not re.search("warning: (?!.*archived)", export.text("i").stderr), line

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * definitions.h - what the text of a command used of its shell: aliases, functions and
+ * options, as its hook noted them (docs/shellhook.md). Only with these does the text mean
+ * the same elsewhere.
+ */
+#pragma once
+
+#include "common/buf.h"
+#include "query/base/json.h"
+
+struct shfs_index;
+
+struct shfs_definition {
+	char kind; /* enum shfs_definition_kind, or one that is not known here */
+	uint32_t kept;
+	const char *name, *body; /* in packed */
+	size_t body_len;
+	char *packed;
+};
+
+struct shfs_definitions {
+	struct shfs_definition *list;
+	size_t n;
+	bool more; /* the command used further ones, which are not known */
+};
+
+/* Loads those of a command. */
+_must_check_ int shfs_definitions_load(struct shfs_index *index, int64_t command_id,
+                                       struct shfs_definitions *out);
+void shfs_definitions_clear(struct shfs_definitions *definitions);
+#define _cleanup_definitions_ _cleanup_(shfs_definitions_clear)
+
+/* Does one of them say what the word is? */
+bool shfs_definitions_has(const struct shfs_definitions *definitions, const char *word,
+                          size_t len);
+
+/* Adds why the text cannot be run with them, to follow "it". False: it can. */
+bool shfs_definitions_lack(const struct shfs_definitions *definitions, const char *text,
+                           struct shfs_buf *why);
+
+/* Adds a text for the shell ("bash", "zsh") that defines them, and then does what the
+ * text of the command did. */
+void shfs_definitions_script(struct shfs_buf *out,
+                             const struct shfs_definitions *definitions,
+                             const char *shell, const char *text, size_t len);
+
+/* Adds one as the shell would show it: alias ll='ls -l'. Lines end in LF, and nothing
+ * else in it needs escapes. */
+void shfs_definition_show(struct shfs_buf *out, const struct shfs_definition *definition);
+
+/* Adds the member "definitions": see docs/json.md. */
+void shfs_definitions_json(struct shfs_json *json,
+                           const struct shfs_definitions *definitions);
