@@ -42,6 +42,33 @@ static int find_commands(struct finder *f)
 	return r;
 }
 
+/* Finds secrets in aliases and functions that commands used. */
+static int find_definitions(struct finder *f)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index,
+	                       "SELECT d.definition, c.id, c.text FROM v_definition d"
+	                       " JOIN v_command c USING (command_id)"
+	                       " WHERE d.definition IS NOT NULL ORDER BY d.command_id",
+	                       &rows);
+	char last[17] = "";
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		const char *id = shfs_rows_text(rows, 1);
+
+		r = strcmp(id, last) ? has_secret(f, rows, 0, true) : 0;
+		if (r > 0) {
+			snprintf(last, sizeof(last), "%s", id);
+			r = has_secret(f, rows, 2, false);
+			r = r < 0 ? r : !r;
+		}
+		if (r > 0)
+			f->found(f->arg, &(struct shfs_secret){ .command = id });
+		r = MIN(r, 0);
+	}
+	return r;
+}
+
 /* Finds secrets in the arguments and environments of processes whose commands have none
  * themselves. */
 static int find_processes(struct finder *f)
@@ -150,6 +177,8 @@ int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config
 		r = shfs_rules_new(config, NULL, &f.rules);
 	if (!r)
 		r = find_commands(&f);
+	if (!r)
+		r = find_definitions(&f);
 	if (!r)
 		r = find_processes(&f);
 	if (!r)

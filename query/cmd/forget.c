@@ -612,6 +612,7 @@ static int run_forget(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("without a terminal to ask, --yes or --dry-run is needed");
 		return SHFS_EXIT_USAGE;
 	}
+	commands.in_definitions = true;
 	j.beside = (struct shfs_forget_beside){ seal_mounted_segments, &j };
 	j.store = shfs_context_store(ctx, has_hook_logs(ctx), &code);
 	if (!j.store)

@@ -665,7 +665,15 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 		shfs_buf_printf(sql, "%s < ?%d", h->begin, n);
 		break;
 	case SHFS_FILTER_GREP:
+		shfs_buf_char(sql, '(');
 		shfs_buf_printf(sql, "instr(%s, ?%d) > 0", h->text, n);
+		if (f->in_definitions && h == &commands)
+			shfs_buf_printf(sql,
+			                " OR EXISTS (SELECT 1 FROM v_definition d WHERE"
+			                " d.command_id = c.command_id AND "
+			                "instr(d.definition, ?%d) > 0)",
+			                n);
+		shfs_buf_char(sql, ')');
 		break;
 	case SHFS_FILTER_REGEX:
 		shfs_buf_printf(sql, "%s REGEXP ?%d", h->text, n);

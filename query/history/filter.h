@@ -61,8 +61,10 @@ struct shfs_filter {
 	                  * processes without a command */
 	bool no_command; /* only processes without a command, with or without accesses;
 	                  * a text is searched in their arguments */
-	bool reverse;    /* oldest first */
-	int64_t limit;   /* 0: none */
+	bool in_definitions; /* a text is also searched in what the command used of its
+	                      * shell (definitions.h) */
+	bool reverse;        /* oldest first */
+	int64_t limit;       /* 0: none */
 };
 
 /* -ENOMEM; -EINVAL: no value of that kind. */

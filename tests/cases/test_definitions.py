@@ -285,6 +285,17 @@ def test_forgotten(typed, sandbox, kind):
     sandbox.shfs("check")
 
 
+def test_forgotten_by_a_word(typed, sandbox):
+    """What no pattern took out of a body is found, and forgotten with what used it."""
+    typed.run(" alias pw='true hunter2; cat data.txt'")
+    typed.run("pw > a")
+    typed.run("cat data.txt > b")
+    assert b"hunter2" in logs(sandbox)
+    sandbox.shfs("forget", "--yes", "--grep", "hunter2")
+    assert b"hunter2" not in logs(sandbox)
+    assert [c["text"] for c in commands(sandbox) if c["text"]] == ["cat data.txt > b"]
+
+
 def test_archives_of_a_part(typed, sandbox):
     """They have the bodies of what they have, and no others."""
     typed.run(" alias one='sort -r -k 3,3'")
