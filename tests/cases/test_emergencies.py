@@ -12,6 +12,7 @@ import subprocess
 
 import harness
 import pytest
+from test_hook import plain
 from test_mount_cli import pids_of, status_of
 
 
@@ -324,7 +325,8 @@ NAMES = {
 @pytest.mark.users("ordinary")
 @pytest.mark.parametrize("kind", ["bash", "zsh"])
 def test_names_of_the_shell(sandbox, mounted, shell, kind):
-    there = shell(kind)
+    """Without the compiled hook, which notes the bodies of aliases and functions (test_definitions.py)."""
+    there = shell(kind, init=False, after=plain(kind))
     there.run("alias s=sort")
     there.run("f() { sort \"$@\"; }; echo 2 > raw")
     known = [
