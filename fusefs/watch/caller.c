@@ -103,6 +103,9 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 
 void shfs_callers_end(struct shfs_callers *c)
 {
+	if (!c)
+		return;
+	shfs_stages_end(c->stages);
 	shfs_software_end(c->software);
 }
 

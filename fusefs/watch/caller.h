@@ -30,7 +30,8 @@ _must_check_ int shfs_callers_new(struct shfs_capture *capture,
                                   const struct shfs_config *config,
                                   const struct shfs_reach *reach,
                                   struct shfs_callers **out);
-/* Ends what emits records without being asked; before the capture is closed. */
+/* Ends what emits records without being asked; before the capture is closed. NULL is
+ * fine. */
 void shfs_callers_end(struct shfs_callers *callers);
 void shfs_callers_free(struct shfs_callers *callers); /* NULL is fine */
 

@@ -156,15 +156,22 @@ int shfs_stages_new(void (*look)(void *arg, uint32_t pid), void *arg,
 	return r;
 }
 
-void shfs_stages_free(struct shfs_stages *s)
+void shfs_stages_end(struct shfs_stages *s)
 {
-	if (!s)
+	if (!s || s->closing)
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->closing = true;
 	pthread_cond_broadcast(&s->change);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
+}
+
+void shfs_stages_free(struct shfs_stages *s)
+{
+	if (!s)
+		return;
+	shfs_stages_end(s);
 	pthread_cond_destroy(&s->change);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

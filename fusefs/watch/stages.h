@@ -17,8 +17,9 @@ struct shfs_stages;
 /* Starts the thread. look is called in it for each process to look at. */
 _must_check_ int shfs_stages_new(void (*look)(void *arg, uint32_t pid), void *arg,
                                  struct shfs_stages **out);
-/* Ends the thread. NULL is fine. */
-void shfs_stages_free(struct shfs_stages *stages);
+/* Ends the thread: look is not called any more. NULL is fine. */
+void shfs_stages_end(struct shfs_stages *stages);
+void shfs_stages_free(struct shfs_stages *stages); /* and ends it; NULL is fine */
 
 /* Has the processes of the group looked at that are children of parent. Thread-safe; does
  * not wait. */
