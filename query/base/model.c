@@ -229,6 +229,11 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 	return r;
 }
 
+bool shfs_command_ran_at(const struct shfs_command_row *c, int64_t ns)
+{
+	return ns >= c->begin_ns && c->ended && ns <= c->end_ns;
+}
+
 void shfs_command_clear(struct shfs_command_row *c)
 {
 	free(c->id);

@@ -86,6 +86,9 @@ _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 void shfs_command_clear(struct shfs_command_row *command);
 #define _cleanup_command_ _cleanup_(shfs_command_clear)
 
+/* Did it run at this time? */
+bool shfs_command_ran_at(const struct shfs_command_row *command, int64_t ns);
+
 /* Finds the command whose id begins with prefix (at least 4 hex digits). -ENOTUNIQ: there
  * are several, and a message has listed them. */
 _must_check_ int shfs_command_find(struct shfs_index *index, const char *prefix,

@@ -210,9 +210,7 @@ static int has_changed(struct shfs_graph *g, int64_t command_id, const char *pat
 	int64_t ns;
 	int r = changed_ns(path, &ns) ? shfs_graph_command(g, command_id, &c) : 0;
 
-	return r > 0 ? ns >= c->entry.command.begin_ns && c->entry.command.ended &&
-	                       ns <= c->entry.command.end_ns
-	             : r;
+	return r > 0 ? shfs_command_ran_at(&c->entry.command, ns) : r;
 }
 
 /* Was the file changed last between the two commands, by something that was not seen? */

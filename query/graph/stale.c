@@ -726,14 +726,6 @@ static int add_python_source(struct shfs_stale *s, struct run_node *run,
 	return r > 0 ? add_run_input(s, run, &source) : r;
 }
 
-/* Was the file outside changed last while the command ran? Then it is likely its own. */
-static bool was_changed_by(const struct run_node *run, const struct file_node *f)
-{
-	const struct shfs_command_row *c = &run->r.entry->command;
-
-	return f->changed_ns >= c->begin_ns && c->ended && f->changed_ns <= c->end_ns;
-}
-
 /* Adds an input. What the run made itself is none, even if it wrote the same bytes again;
  * and a result that it had read before was edited in place. The list has room for one
  * more. */
@@ -771,7 +763,8 @@ static int add_run_input(struct shfs_stale *s, struct run_node *run,
 			return r;
 		same = r;
 	}
-	if (f->f.moved_on && was_changed_by(run, f))
+	/* what the command itself has changed outside is likely its own */
+	if (f->f.moved_on && shfs_command_ran_at(&run->r.entry->command, f->changed_ns))
 		return 0;
 	same &= !f->f.moved_on;
 	f->reader = run;
