@@ -65,7 +65,7 @@ def test_names(sandbox, bash, line):
 
 def test_by_name_alone(sandbox, bash):
     """What is gone, or what its own command had made or changed, is at least named."""
-    bash.run("echo 1 > ../data/own; sort ../data/own in > out")
+    bash.run("sleep .02; echo 1 > ../data/own; sort ../data/own in > out")
     found = json.loads(sandbox.shfs("why", "out", "--json").stdout)
     assert [c["outside"] for c in found["commands"]] == [[f"{sandbox.home}/data/own"]]
     assert "~/data/own  outside, not recorded" in sandbox.shfs("why", "out").stdout
