@@ -3,12 +3,14 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Returns what may be a path: the word, or what follows "=" in it ("of=/tmp/x",
- * "--file=x"); borrowed. NULL: it is an option, empty, or a directory by its slash. */
-const char *shfs_operand_of_word(const char *word);
+/* path: a word, or what follows "=" in it ("of=/tmp/x", "--file=x"); borrowed. is_output:
+ * it stands where the program has its output. Not 0: the search ends. */
+typedef int (*shfs_operand_fn)(const char *path, bool is_output, void *arg);
 
-/* Does the word stand where a program has its output? exe: its path or name; before: the
- * word before it, or NULL; is_last: it is the last one. */
-bool shfs_operand_is_output(const char *exe, const char *before, const char *word,
-                            bool is_last);
+/* Calls fn for the words that may be paths: not options, nor what ends in a slash. exe:
+ * the program's path or name; argv: its arguments, the name it was called by first, each
+ * ended by a NUL. Only the first thousand count. Returns what fn returned last, or 0. */
+int shfs_operands_each(const char *exe, const char *argv, size_t len, shfs_operand_fn fn,
+                       void *arg);

@@ -2,6 +2,7 @@
 #include "common/script.h"
 
 #include "common/path.h"
+#include "common/program.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,9 @@ static bool is_interpreter(const char *name)
 	static const char *const names[] = { "python", "pypy",   "perl", "ruby",
 		                             "node",   "nodejs", "sh",   "bash",
 		                             "dash",   "zsh",    "ksh",  "fish" };
-	size_t len = strcspn(name, "-.0123456789");
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strlen(names[i]) == len && !strncmp(name, names[i], len))
-			return true;
-	return false;
+	return shfs_program_is_one_of(name, strcspn(name, "-.0123456789"), names,
+	                              ARRAY_SIZE(names));
 }
 
 /* Returns the first argument that is no option; "" if an option takes its place: what

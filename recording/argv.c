@@ -78,10 +78,11 @@ static void read_next_argv(struct shfs_argv_readers *r)
 	                          &argv->text.hidden, &argv->text.environment))
 		argv->text.marker.len = argv->text.environment.len = 0;
 	shfs_buf_add(&words, argv->text.argv.data, argv->text.argv.len);
+	shfs_buf_u8(&words, 0); /* the last one may have no end */
 	pthread_mutex_lock(&r->lock);
 	argv->has_words = true;
 	pthread_mutex_unlock(&r->lock);
-	if (r->view)
+	if (r->view && !words.failed)
 		shfs_outside_look(r->view, argv->procfd, &argv->stat, &words, &outside);
 	pthread_mutex_lock(&r->lock);
 	argv->text.outside = outside;

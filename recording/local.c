@@ -30,13 +30,35 @@ static uint64_t dev_of(const struct statx *stx)
 	return makedev(stx->stx_dev_major, stx->stx_dev_minor);
 }
 
-void shfs_local_init(struct shfs_local *local, int root_fd)
+/* Opens a part of a path, maybe the recorded directory. */
+static int open_part(const struct shfs_local *local, int dir, const char *path,
+                     const char *part, size_t len)
 {
+	char name[NAME_MAX + 1];
+	int fd;
+
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, part, len);
+	name[len] = '\0';
+	len += (size_t)(part - path);
+	if (local->root_fd >= 0 && len == strlen(local->root) &&
+	    !memcmp(path, local->root, len))
+		fd = fcntl(local->root_fd, F_DUPFD_CLOEXEC, 0);
+	else
+		fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+void shfs_local_init(struct shfs_local *local, const char *root, int root_fd)
+{
+	_cleanup_close_ int own =
+		root_fd < 0 ? open(root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	struct statx stx;
 
-	*local = (struct shfs_local){ 0 };
+	*local = (struct shfs_local){ .root = root, .root_fd = root_fd };
 	pthread_mutex_init(&local->lock, NULL);
-	if (root_fd >= 0 && !look_at_fd(root_fd, &stx))
+	if (!look_at_fd(root_fd < 0 ? own : root_fd, &stx))
 		local->home_dev = dev_of(&stx);
 }
 
@@ -131,16 +153,10 @@ static int walk(struct shfs_local *local, const char *path, char **next)
 
 	for (const char *part = path + 1; !r && *part;) {
 		size_t len = strcspn(part, "/");
-		char name[NAME_MAX + 1];
-		int below;
+		int below = open_part(local, fd, path, part, len);
 
-		if (len > NAME_MAX)
-			return -ENAMETOOLONG;
-		memcpy(name, part, len);
-		name[len] = '\0';
-		below = openat(fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		if (below < 0)
-			return -errno;
+			return below;
 		close(fd);
 		fd = below;
 		r = look_at_fd(fd, &stx);

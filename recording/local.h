@@ -2,7 +2,8 @@
 /*
  * local.h - reaches files by their paths without asking a file system that may not
  * answer: another mount of shfs that asks us in turn, a server that is gone. Only file
- * systems of this machine are entered, and that of the recorded directory.
+ * systems of this machine are entered, and that of the recorded directory, which is
+ * entered beneath its mount.
  */
 #pragma once
 
@@ -19,11 +20,13 @@ struct shfs_local {
 		bool is_open; /* may be entered */
 	} mounts[64];         /* that were met; a ring */
 	unsigned n;
-	uint64_t home_dev; /* of the recorded directory */
+	const char *root;  /* the recorded directory */
+	int root_fd;       /* beneath its mount; -1: it has none */
+	uint64_t home_dev; /* its device */
 };
 
-/* root_fd: the recorded directory, beneath its mount; or -1. */
-void shfs_local_init(struct shfs_local *local, int root_fd);
+/* root is absolute, without links. Both are borrowed. */
+void shfs_local_init(struct shfs_local *local, const char *root, int root_fd);
 void shfs_local_clear(struct shfs_local *local);
 
 /*

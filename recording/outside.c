@@ -14,9 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define WORDS_MAX 1000 /* of one program */
-#define FILES_MAX 64   /* of one process */
-#define LINKS_MAX 8    /* that are followed from one name */
+#define FILES_MAX 64 /* of one process */
+#define LINKS_MAX 8  /* that are followed from one name */
 #define TICK_NS   (SHFS_NSEC_PER_SEC / 100)
 
 int shfs_outside_view_new(const char *root, int root_fd, const struct shfs_config *config,
@@ -27,9 +26,8 @@ int shfs_outside_view_new(const char *root, int root_fd, const struct shfs_confi
 
 	if (!view)
 		return -ENOMEM;
-	view->root_fd = root_fd;
-	shfs_local_init(&view->local, root_fd);
 	view->root = strdup(root);
+	shfs_local_init(&view->local, view->root ?: root, root_fd);
 	r = view->root ? shfs_rules_new(config, NULL, &view->rules) : -ENOMEM;
 	if (r) {
 		shfs_outside_view_free(view);
@@ -165,9 +163,9 @@ static char *follow_link(struct shfs_outside_view *view, const char *path)
 	for (size_t len = strcspn(way, "/"); *way; len += strcspn(way + len, "/")) {
 		_cleanup_free_ char *part = strndup(way, len), *dir = NULL, *leads = NULL;
 		char *slash = part ? strrchr(part, '/') : NULL;
-		ssize_t n =
-			part ? readlinkat(view->root_fd, part, target, sizeof(target) - 1)
-			     : -1;
+		ssize_t n = part ? readlinkat(view->local.root_fd, part, target,
+		                              sizeof(target) - 1)
+		                 : -1;
 
 		if (n > 0) {
 			target[n] = '\0';
@@ -215,7 +213,8 @@ static void look_at_file(struct look *l, char *path)
 	if (!l->began_ns)
 		l->began_ns = is_alike(l->procfd) ? find_job_begin(l->stat) : INT64_MIN;
 	fd = l->began_ns == INT64_MIN ? -1 : open_regular(l->view, path, &st, &real);
-	if (fd < 0 || was_changed(l, &st) || shfs_path_is_system(real))
+	if (fd < 0 || was_changed(l, &st) || shfs_path_is_system(real) ||
+	    shfs_path_is_below(real, l->view->root))
 		return;
 	take_content(fd, &st,
 	             shfs_rules_is_secret(rules, path + 1, false) ||
@@ -223,36 +222,21 @@ static void look_at_file(struct look *l, char *path)
 	             &content);
 	if (MAKE_ROOM(l->out->list, l->out->n, l->out->cap))
 		l->out->list[l->out->n++] =
-			(struct shfs_outside_file){ TAKE_PTR(owned), st.st_dev, st.st_ino,
-			                            content };
+			(struct shfs_named){ TAKE_PTR(owned), st.st_dev, st.st_ino,
+			                     content };
 }
 
-static void look_at_word(struct look *l, const char *word)
+static int look_at_operand(const char *operand, bool is_output, void *arg)
 {
+	struct look *l = arg;
 	_cleanup_free_ char *joined = NULL;
 
-	if (*word != '/' && !l->cwd.len)
-		return;
-	joined = shfs_path_join(l->cwd.data ?: "/", word);
+	if (is_output || (*operand != '/' && !l->cwd.len))
+		return 0;
+	joined = shfs_path_join(l->cwd.data ?: "/", operand);
 	if (joined)
 		look_at_file(l, shfs_path_absolute(joined));
-}
-
-static void look_at_words(struct look *l, const struct shfs_buf *argv)
-{
-	const char *end = argv->data + argv->len, *before = NULL;
-	int words = 0;
-
-	for (const char *word = argv->data;
-	     word < end && words < WORDS_MAX && l->out->n < FILES_MAX;
-	     before = word, word += strlen(word) + 1) {
-		bool is_last = word + strlen(word) + 1 >= end;
-		const char *operand = words++ ? shfs_operand_of_word(word) : NULL;
-
-		if (operand &&
-		    !shfs_operand_is_output(l->exe.data ?: "", before, word, is_last))
-			look_at_word(l, operand);
-	}
+	return l->out->n == FILES_MAX;
 }
 
 static void look_at_input(struct look *l)
@@ -268,40 +252,42 @@ void shfs_outside_look(struct shfs_outside_view *view, int procfd,
                        struct shfs_outside *out)
 {
 	struct look l = { .view = view, .procfd = procfd, .stat = stat, .out = out };
-	_cleanup_buf_ struct shfs_buf words = { 0 };
 
 	if (stat->pid == stat->sid && stat->tty_nr)
 		return; /* the shell of a terminal: its words are no command's */
 	(void)!shfs_proc_link(procfd, "exe", &l.exe);
 	(void)!shfs_proc_link(procfd, "cwd", &l.cwd);
-	shfs_buf_add(&words, argv->data, argv->len);
-	shfs_buf_u8(&words, 0); /* the last one may have no end */
-	if (!words.failed && !stat->forked)
-		look_at_words(&l, &words);
+	if (argv->len && !stat->forked)
+		shfs_operands_each(l.exe.data ?: "", argv->data, argv->len,
+		                   look_at_operand, &l);
 	look_at_input(&l);
 	shfs_buf_free(&l.exe);
 	shfs_buf_free(&l.cwd);
 }
 
+void shfs_named_emit(const struct shfs_named *named, struct shfs_capture *capture,
+                     uint64_t process, struct shfs_time time)
+{
+	struct shfs_record rec = {
+		.type = SHFS_REC_ACCESS,
+		.access = {
+			.process = process,
+			.flags = SHFS_ACCESS_READ | SHFS_ACCESS_NAMED,
+			.begin = time,
+			.last = time,
+			.path = shfs_bytes_str(named->path),
+			.dev = named->dev,
+			.ino = named->ino,
+			.seen = named->content,
+		},
+	};
+
+	shfs_capture_emit(capture, &rec, NULL);
+}
+
 void shfs_outside_emit(const struct shfs_outside *files, struct shfs_capture *capture,
                        uint64_t process, struct shfs_time time)
 {
-	for (size_t i = 0; i < files->n; i++) {
-		const struct shfs_outside_file *f = &files->list[i];
-		struct shfs_record rec = {
-			.type = SHFS_REC_ACCESS,
-			.access = {
-				.process = process,
-				.flags = SHFS_ACCESS_READ | SHFS_ACCESS_NAMED,
-				.begin = time,
-				.last = time,
-				.path = shfs_bytes_str(f->path),
-				.dev = f->dev,
-				.ino = f->ino,
-				.seen = f->content,
-			},
-		};
-
-		shfs_capture_emit(capture, &rec, NULL);
-	}
+	for (size_t i = 0; i < files->n; i++)
+		shfs_named_emit(&files->list[i], capture, process, time);
 }

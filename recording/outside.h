@@ -22,7 +22,6 @@ struct shfs_proc_stat;
 /* Where to look. Thread-safe. */
 struct shfs_outside_view {
 	char *root;               /* the recorded directory */
-	int root_fd;              /* beneath the mount; borrowed */
 	struct shfs_rules *rules; /* which names are secret: these get no fingerprint */
 	struct shfs_local local;
 };
@@ -32,19 +31,25 @@ _must_check_ int shfs_outside_view_new(const char *root, int root_fd,
                                        struct shfs_outside_view **out);
 void shfs_outside_view_free(struct shfs_outside_view *view); /* NULL is fine */
 
+/* A file that was named; path: as in an ACCESS record. */
+struct shfs_named {
+	char *path;
+	uint64_t dev, ino;
+	struct shfs_content content;
+};
+/* Records it for a process that was recorded with this number, at this time. */
+void shfs_named_emit(const struct shfs_named *named, struct shfs_capture *capture,
+                     uint64_t process, struct shfs_time time);
+
 struct shfs_outside {
-	struct shfs_outside_file {
-		char *path; /* absolute */
-		uint64_t dev, ino;
-		struct shfs_content content;
-	} * list;
+	struct shfs_named *list;
 	size_t n, cap;
 };
 void shfs_outside_clear(struct shfs_outside *files);
 
 /*
- * Looks at the files that the process of shfs_proc_open names by these arguments
- * (separated by NUL), and adds them. What cannot be looked at is left out: also where
+ * Looks at the files that the process of shfs_proc_open names by these arguments (each
+ * ended by a NUL), and adds them. What cannot be looked at is left out: also where
  * paths mean something else to the process (chroot, containers), where it is another
  * user's, and what local.h does not reach. A forked process has the words of its parent.
  */
@@ -52,6 +57,6 @@ void shfs_outside_look(struct shfs_outside_view *view, int procfd,
                        const struct shfs_proc_stat *stat, const struct shfs_buf *argv,
                        struct shfs_outside *out);
 
-/* Records them for a process that was recorded with this number, at this time. */
+/* Records all of them. */
 void shfs_outside_emit(const struct shfs_outside *files, struct shfs_capture *capture,
                        uint64_t process, struct shfs_time time);

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/path.h"
 #include "fusefs/watch/internal.h"
+#include "recording/outside.h"
 #include "store/objects/object.h"
 
 #include <pthread.h>
@@ -14,11 +15,9 @@
 #define LINKS_MAX 4   /* of one thread */
 
 struct link {
-	char *path;     /* relative to the root */
-	char *leads_to; /* likewise */
-	struct shfs_content content;
-	uint64_t dev, ino;
-	uint64_t told; /* the process for which it was recorded; 0: none yet */
+	struct shfs_named named;
+	char *leads_to; /* relative to the root */
+	uint64_t told;  /* the process for which it was recorded; 0: none yet */
 };
 
 struct shfs_links {
@@ -41,7 +40,7 @@ struct shfs_links *shfs_links_new(void)
 
 static void link_clear(struct link *link)
 {
-	free(link->path);
+	free(link->named.path);
 	free(link->leads_to);
 	*link = (struct link){ 0 };
 }
@@ -98,19 +97,21 @@ static bool read_link_of(struct shfs_fs *fs, struct shfs_node *node, int fd,
 		return false;
 	*out = (struct link){
 		.leads_to = find_target(fs->root, path.data ?: "", text),
-		.dev = node->dev,
-		.ino = node->ino,
-		.content = {
-			.flags = SHFS_CONTENT_KNOWN | SHFS_CONTENT_PHASH,
-			.mode = st.st_mode,
-			.size = len,
-			.mtime_ns = shfs_timespec_ns(st.st_mtim),
-			.ctime_ns = shfs_timespec_ns(st.st_ctim),
-			.phash = shfs_object_hash64(text, len),
+		.named = {
+			.dev = node->dev,
+			.ino = node->ino,
+			.content = {
+				.flags = SHFS_CONTENT_KNOWN | SHFS_CONTENT_PHASH,
+				.mode = st.st_mode,
+				.size = len,
+				.mtime_ns = shfs_timespec_ns(st.st_mtim),
+				.ctime_ns = shfs_timespec_ns(st.st_ctim),
+				.phash = shfs_object_hash64(text, len),
+			},
 		},
 	};
-	out->path = out->leads_to ? shfs_buf_take(&path) : NULL;
-	if (out->path)
+	out->named.path = out->leads_to ? shfs_buf_take(&path) : NULL;
+	if (out->named.path)
 		return true;
 	link_clear(out);
 	return false;
@@ -118,7 +119,7 @@ static bool read_link_of(struct shfs_fs *fs, struct shfs_node *node, int fd,
 
 static bool is_same_path(const struct link *a, const struct link *b)
 {
-	return !strcmp(a->path, b->path);
+	return !strcmp(a->named.path, b->named.path);
 }
 
 /* Takes ownership of link. */
@@ -128,8 +129,8 @@ static void keep_link(struct slot *slot, struct link *link)
 
 	while (at < slot->n && !is_same_path(&slot->list[at], link))
 		at++;
-	if (at < slot->n && slot->list[at].ino == link->ino &&
-	    slot->list[at].content.ctime_ns == link->content.ctime_ns)
+	if (at < slot->n && slot->list[at].named.ino == link->named.ino &&
+	    slot->list[at].named.content.ctime_ns == link->named.content.ctime_ns)
 		link->told = slot->list[at].told;
 	if (at == slot->n && slot->n == LINKS_MAX)
 		at = 0; /* the oldest goes */
@@ -160,29 +161,6 @@ void shfs_links_note_read(struct shfs_fs *fs, struct shfs_node *node, int fd,
 
 /* --- going through it --- */
 
-static void emit_link(struct shfs_fs *fs, const struct shfs_handle *handle,
-                      struct link *link)
-{
-	struct shfs_record rec = {
-		.type = SHFS_REC_ACCESS,
-		.access = {
-			.process = handle->opener,
-			.flags = SHFS_ACCESS_READ | SHFS_ACCESS_NAMED,
-			.begin = handle->begin,
-			.last = handle->begin,
-			.path = shfs_bytes_str(link->path),
-			.dev = link->dev,
-			.ino = link->ino,
-			.seen = link->content,
-		},
-	};
-
-	if (link->told == handle->opener)
-		return;
-	link->told = handle->opener;
-	shfs_capture_emit(fs->capture, &rec, NULL);
-}
-
 /* Goes back from where the thread arrived: the newest link first. A link to a directory
  * leads to all that is below that. */
 static void emit_way_to(struct shfs_fs *fs, const struct shfs_handle *handle,
@@ -198,8 +176,12 @@ static void emit_way_to(struct shfs_fs *fs, const struct shfs_handle *handle,
 
 		if (!rest)
 			continue;
-		emit_link(fs, handle, link);
-		before = *rest ? shfs_path_join(link->path, rest) : strdup(link->path);
+		if (link->told != handle->opener)
+			shfs_named_emit(&link->named, fs->capture, handle->opener,
+			                handle->begin);
+		link->told = handle->opener;
+		before = *rest ? shfs_path_join(link->named.path, rest)
+		               : strdup(link->named.path);
 		free(at);
 		at = before;
 	}

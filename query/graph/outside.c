@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WORDS_MAX 1000 /* of one program */
 #define FILES_MAX 1000 /* of one maker */
 #define MAKERS_MAX                                                                       \
 	500 /* of a graph: of more, links in recorded directories are not followed */
@@ -112,18 +111,14 @@ static char *follow_link(const char *path)
 	return !lstat(path, &st) && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* Is a word, or what follows "=" in it ("of=/tmp/x"), a file outside? 1 and its path,
- * which the caller frees; 0. */
-static int file_of_word(struct shfs_graph *g, const char *word, const char *cwd,
-                        char **out)
+/* Is an operand a file outside? 1 and its path, which the caller frees; 0. */
+static int file_of_operand(struct shfs_graph *g, const char *operand, const char *cwd,
+                           char **out)
 {
-	_cleanup_free_ char *joined = NULL, *path = NULL, *target = NULL;
+	_cleanup_free_ char *joined = shfs_path_join(cwd, operand), *path = NULL;
+	_cleanup_free_ char *target = NULL;
 	struct stat st;
 
-	word = shfs_operand_of_word(word);
-	if (!word)
-		return 0;
-	joined = shfs_path_join(cwd, word);
 	path = joined ? shfs_path_absolute(joined) : NULL;
 	if (!path)
 		return -ENOMEM;
@@ -134,9 +129,9 @@ static int file_of_word(struct shfs_graph *g, const char *word, const char *cwd,
 		*out = TAKE_PTR(target);
 		return 1;
 	}
-	if (*word == '/' ? !may_be_file(path)
-	                 : lstat(path, &st) || S_ISDIR(st.st_mode) ||
-	                           shfs_path_is_system(path))
+	if (*operand == '/' ? !may_be_file(path)
+	                    : lstat(path, &st) || S_ISDIR(st.st_mode) ||
+	                              shfs_path_is_system(path))
 		return 0;
 	*out = TAKE_PTR(path);
 	return 1;
@@ -162,11 +157,30 @@ static int each_stream(struct shfs_graph *g, int64_t streams_id, shfs_outside_fn
 	return r;
 }
 
+/* A process whose names are listed. */
+struct naming {
+	struct shfs_graph *g;
+	const char *cwd;
+	shfs_outside_fn fn;
+	void *arg;
+};
+
+static int name_operand(const char *operand, bool is_output, void *arg)
+{
+	const struct naming *n = arg;
+	_cleanup_free_ char *path = NULL;
+	int r = file_of_operand(n->g, operand, n->cwd, &path);
+
+	return r > 0 ? n->fn(path, is_output ? OUTSIDE_WORD_OUT : OUTSIDE_NAMED, n->arg)
+	             : r;
+}
+
 int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bool links,
                      shfs_outside_fn fn, void *arg)
 {
 	_cleanup_process_ struct shfs_process_row row = { 0 };
-	int words = 0, r = load_roots(g);
+	struct naming naming = { .g = g, .fn = fn, .arg = arg };
+	int r = load_roots(g);
 
 	if (!p->outside && !links)
 		return r;
@@ -174,23 +188,11 @@ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bo
 		r = shfs_process_load(g->index, p->process_id, &row);
 	if (r <= 0 || !shfs_path_is_here(row.cwd))
 		return MIN(r, 0); /* nothing is known of what lies on another machine */
+	naming.cwd = row.cwd;
 	r = each_stream(g, p->streams_id, fn, arg);
-	for (const char *word = row.argv, *end = row.argv + row.argv_len, *before = NULL;
-	     word < end && words < WORDS_MAX && !r;
-	     before = word, word += strnlen(word, end - word) + 1) {
-		_cleanup_free_ char *path = NULL;
-		bool is_last = word + strlen(word) + 1 >= end;
-
-		if (words++)
-			r = file_of_word(g, word, row.cwd, &path);
-		if (r > 0)
-			r = fn(path,
-			       shfs_operand_is_output(row.exe, before, word, is_last)
-			               ? OUTSIDE_WORD_OUT
-			               : OUTSIDE_NAMED,
-			       arg);
-	}
-	return r;
+	return r ? r
+	         : shfs_operands_each(row.exe, row.argv, row.argv_len, name_operand,
+	                              &naming);
 }
 
 /* --- of a maker --- */
