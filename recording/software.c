@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording/software.h"
 
+#include "common/clock.h"
 #include "common/debug.h"
 #include "common/hash.h"
 #include "common/path.h"
@@ -8,16 +9,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #define PROGRAMS_MAX 4096
 #define BATCH_MAX    64
-#define LINKS_MAX    8
 #define FAREWELL     SHFS_NSEC_PER_SEC
+#define PAUSE        (SHFS_NSEC_PER_SEC / 2) /* for more programs, and for the users' work */
+#define NICE         19
 
 /* A path that was executed, and what it held when it was looked at. */
 struct program {
@@ -36,15 +39,17 @@ struct program {
 struct shfs_software {
 	struct shfs_capture *capture;
 	struct shfs_reach reach;
+	struct shfs_local local;
 	pthread_t thread;
 	pthread_mutex_t lock; /* no other is taken with it */
 	pthread_cond_t work, change;
 	struct program *programs;
 	struct program *queue;
+	int64_t due_ns; /* CLOCK_MONOTONIC; when the queue is to be looked at */
 	bool started, closing, busy, ended, joined;
 };
 
-/* What is looked at, without the lock. */
+/* A program that is looked at, without the lock. */
 struct look {
 	struct program *program;
 	struct program now; /* a copy, when it was taken off the queue */
@@ -54,57 +59,28 @@ struct look {
 
 /* --- looking --- */
 
-/* Opens a program to read it, or if that is not allowed to look at it. */
-static int open_program(struct shfs_software *s, const char *path)
+/* Opens a program to read it, or if that is not allowed to look at it; a script, which is
+ * only known by its process's words, to look at it. Sets its path without links. */
+static int open_program(struct shfs_software *s, const char *path, bool is_script,
+                        char **real)
 {
-	int fd = shfs_reach_open(&s->reach, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	int fd;
 
+	if (is_script)
+		return shfs_local_open(&s->local, path, real);
+	*real = strdup(path);
+	if (!*real)
+		return -ENOMEM;
+	fd = shfs_reach_open(&s->reach, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	return fd == -EACCES ? shfs_reach_open(&s->reach, path, O_PATH) : fd;
-}
-
-/* Follows the links that path itself is, one by one: each may lead below the root, or out
- * of it. malloc'ed; NULL: it leads nowhere. */
-static char *follow_links(struct shfs_software *s, const char *path)
-{
-	char *at = strdup(path);
-
-	for (int n = 0; at && n < LINKS_MAX; n++) {
-		_cleanup_close_ int fd =
-			shfs_reach_open(&s->reach, at, O_PATH | O_NOFOLLOW);
-		_cleanup_free_ char *dir = NULL, *joined = NULL;
-		char target[PATH_MAX];
-		struct stat st;
-		ssize_t len;
-
-		if (fd < 0 || fstat(fd, &st))
-			break;
-		if (!S_ISLNK(st.st_mode))
-			return at;
-		len = readlinkat(fd, "", target, sizeof(target) - 1);
-		dir = strndup(at, (size_t)(strrchr(at, '/') - at));
-		free(TAKE_PTR(at));
-		if (len <= 0 || !dir)
-			break;
-		target[len] = 0;
-		joined = *target == '/' ? strdup(target) : shfs_path_join(dir, target);
-		at = joined ? shfs_path_absolute(joined) : NULL;
-	}
-	free(at);
-	return NULL;
 }
 
 static bool is_same_state(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
-	       a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-	       a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
-static int64_t changed_ns(const struct stat *st)
-{
-	return st->st_ctim.tv_sec * SHFS_NSEC_PER_SEC + st->st_ctim.tv_nsec;
+	       a->st_size == b->st_size &&
+	       shfs_timespec_ns(a->st_mtim) == shfs_timespec_ns(b->st_mtim) &&
+	       shfs_timespec_ns(a->st_ctim) == shfs_timespec_ns(b->st_ctim);
 }
 
 /* Looks at a file; leaves snapshot NULL if it is as it was, or is another one already. */
@@ -112,15 +88,13 @@ static void look_at_program(struct shfs_software *s, struct look *l)
 {
 	struct program *p = &l->now;
 	const char *path = l->program->path;
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = open_program(s, path, p->is_script, &l->package.path);
 	struct stat st;
 
-	l->package.path = p->is_script ? follow_links(s, path) : strdup(path);
-	fd = l->package.path ? open_program(s, l->package.path) : -1;
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
 	    (p->st.st_nlink && is_same_state(&st, &p->st)))
 		return;
-	if (changed_ns(&st) > p->time.real_ns) {
+	if (shfs_timespec_ns(st.st_ctim) > p->time.real_ns) {
 		shfs_debug(RECORDING, "%s: changed since it was executed", path);
 		return;
 	}
@@ -211,23 +185,39 @@ static void put_batch_back(struct look *list, size_t n)
 	}
 }
 
+/* Lock held. Waits for a change of the condition; false: until_ns has passed. */
+static bool wait_until(struct shfs_software *s, pthread_cond_t *cond, int64_t until_ns)
+{
+	struct timespec ts = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
+		               .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
+
+	return pthread_cond_timedwait(cond, &s->lock, &ts) != ETIMEDOUT;
+}
+
+/* Lock held. Waits until the queue is due. */
+static void wait_for_work(struct shfs_software *s)
+{
+	while (!s->closing && (!s->queue || s->due_ns > shfs_clock_ns(CLOCK_MONOTONIC))) {
+		if (s->queue)
+			wait_until(s, &s->work, s->due_ns);
+		else
+			pthread_cond_wait(&s->work, &s->lock);
+	}
+}
+
 static void *run_software(void *arg)
 {
 	struct shfs_software *s = arg;
 	struct look list[BATCH_MAX];
 
 	pthread_setname_np(pthread_self(), "software");
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	pthread_mutex_lock(&s->lock);
 	s->started = true;
 	pthread_cond_broadcast(&s->change);
-	while (s->queue || !s->closing) {
-		size_t n;
+	while (wait_for_work(s), s->queue) {
+		size_t n = take_batch(s, list);
 
-		if (!s->queue) {
-			pthread_cond_wait(&s->work, &s->lock);
-			continue;
-		}
-		n = take_batch(s, list);
 		s->busy = true;
 		pthread_mutex_unlock(&s->lock);
 		look_at_batch(s, list, n);
@@ -256,9 +246,10 @@ int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *rea
 	}
 	s->capture = capture;
 	s->reach = *reach;
+	shfs_local_init(&s->local, reach->root, reach->root_fd);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->work, NULL);
+	pthread_cond_init(&s->work, &attr);
 	pthread_cond_init(&s->change, &attr);
 	pthread_condattr_destroy(&attr);
 	sigfillset(&all);
@@ -266,6 +257,7 @@ int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *rea
 	err = pthread_create(&s->thread, NULL, run_software, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err) {
+		shfs_local_clear(&s->local);
 		free(s);
 		return -err;
 	}
@@ -278,19 +270,12 @@ int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *rea
 	return 0;
 }
 
-/* Lock held. Waits until the thread has done something; false: until_ns has passed. */
-static bool wait_for_thread(struct shfs_software *s, int64_t until_ns)
-{
-	struct timespec ts = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
-		               .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
-
-	return pthread_cond_timedwait(&s->change, &s->lock, &ts) != ETIMEDOUT;
-}
-
 void shfs_software_settle(struct shfs_software *s, int64_t until_ns)
 {
 	pthread_mutex_lock(&s->lock);
-	while ((s->queue || s->busy) && wait_for_thread(s, until_ns))
+	s->due_ns = 0;
+	pthread_cond_signal(&s->work);
+	while ((s->queue || s->busy) && wait_until(s, &s->change, until_ns))
 		;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -304,7 +289,7 @@ void shfs_software_end(struct shfs_software *s)
 	pthread_mutex_lock(&s->lock);
 	s->closing = true;
 	pthread_cond_signal(&s->work);
-	while (!s->ended && wait_for_thread(s, until))
+	while (!s->ended && wait_until(s, &s->change, until))
 		;
 	shfs_debug(RECORDING, "software: %s", s->ended ? "all looked at" : "not all");
 	s->queue = NULL; /* the rest is not recorded */
@@ -327,6 +312,7 @@ void shfs_software_free(struct shfs_software *s)
 	pthread_cond_destroy(&s->change);
 	pthread_cond_destroy(&s->work);
 	pthread_mutex_destroy(&s->lock);
+	shfs_local_clear(&s->local);
 	free(s);
 }
 
@@ -384,6 +370,8 @@ static void note_program(struct shfs_software *s, const char *path, bool is_scri
 	p->pending = true;
 	p->process = rec->seq;
 	p->time = rec->time;
+	if (!s->queue)
+		s->due_ns = shfs_clock_ns(CLOCK_MONOTONIC) + PAUSE;
 	DL_APPEND(s->queue, p);
 	pthread_cond_signal(&s->work);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * software.h - records which software programs are: PROGRAM records, made in a thread of
- * its own, which reads files that requests must not wait for.
+ * its own, which reads files that requests must not wait for. It has the lowest priority
+ * and begins half a second after the first of them was executed, or at once for a sync.
  *
  * Each program that a process executes is looked at once, and again when its file has
  * changed. If it had changed again before it could be looked at, nothing is recorded.
@@ -9,6 +10,7 @@
  */
 #pragma once
 
+#include "recording/local.h"
 #include "recording/package.h"
 #include "store/capture/capture.h"
 
