@@ -199,8 +199,9 @@ int BPF_PROG(on_truncate, void *idmap, struct dentry *dentry, long long length,
 {
 	if (!succeeded(ctx))
 		return 0;
-	if (file)
-		note_written(file, SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
+	if (file) /* what was cut to some length still has older content */
+		note_written(file, length ? SHFS_EVENT_WRITTEN
+		                          : SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
 	else
 		send_named(SHFS_EVENT_TRUNCATE, dentry);
 	return 0;

@@ -554,7 +554,8 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 		file = cast(address);
 		if ((file->f_mode & FMODE_WRITE) && is_regular(file))
 			written_at(address,
-			           call->traits & SHFS_BPF_TRUNCATES
+			           call->traits & SHFS_BPF_TRUNCATES &&
+			                           !argument(regs, 1) /* length */
 			                   ? SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED
 			                   : SHFS_EVENT_WRITTEN);
 		break;

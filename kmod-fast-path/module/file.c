@@ -286,8 +286,12 @@ static void notrace on_file_truncate(unsigned long ip, unsigned long parent_ip,
 {
 	struct file *file = (struct file *)shfs_ftrace_argument(regs, 3 + SHFS_IDMAP);
 
+	unsigned long length = shfs_ftrace_argument(regs, 1 + SHFS_IDMAP);
+
+	/* what was cut to some length still has older content */
 	if (file && shfs_watched() && S_ISREG(file_inode(file)->i_mode))
-		write_to(file, SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
+		write_to(file, length ? SHFS_EVENT_WRITTEN
+				      : SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
 }
 
 static void report_close(struct shfs_subscription *sub, const struct file *file,

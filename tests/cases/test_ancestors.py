@@ -188,7 +188,7 @@ ALONE = [
     ("mv base moved", "renamed moved@1"),
     ("mkfifo pipe", "made pipe"),
     ("mv pipe pipe2", "renamed pipe2"),
-    ("truncate -s 1 moved", "wrote moved@2"),
+    ("truncate -s 1 moved", "changed moved@2"),
     ("rm moved", "removed moved@2"),
     ("touch empty", "wrote empty@1"),
     ("mv dir dir2", "renamed dir2"),
