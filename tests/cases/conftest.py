@@ -69,6 +69,9 @@ def pytest_collection_modifyitems(config, items):
         return
     usual, kept, left_out = {}, [], []
     for item in items:
+        if item.get_closest_marker("long"):
+            left_out.append(item)
+            continue
         if hasattr(item, "callspec"):
             first = usual.setdefault((item.path, item.originalname), item.callspec.params)
             if not is_in_sample(item, first):

@@ -439,7 +439,7 @@ say(os.fstat(fd).st_size)
 
 @pytest.mark.transports
 def test_big_directory(twins):
-    n = 20000 if harness.ALL else 5000
+    n = 20000 if harness.ALL else 2000
     twins.prepare(f"""
 os.mkdir("big")
 for i in range({n}): os.close(os.open("big/file-%05d" % i, os.O_CREAT | os.O_WRONLY))
@@ -491,7 +491,7 @@ int main(void) {
 
 def test_many_files_with_few_descriptors(sandbox):
     """More files are known than may be open; each is still reached, and open ones stay."""
-    n = 1000 if harness.ALL else 200  # in each directory
+    n = 1000 if harness.ALL else 60  # in each directory
     sandbox.run("/usr/bin/python3", "-c", f"n = {n}" + r"""
 import os
 for d in range(40):
