@@ -27,6 +27,7 @@ int shfs_config_init(struct shfs_config *cfg)
 		.archive_read = strdup(""),
 		.color = strdup("auto"),
 		.redact = true,
+		.software = true,
 		.secrets = strdup(""),
 		.environment = strdup(""),
 	};
@@ -233,6 +234,8 @@ static bool is_list_of_variables(const char *value)
 
 static int set_record(struct shfs_config *cfg, const char *name, const char *value)
 {
+	if (!strcmp(name, "software"))
+		return set_yes(&cfg->software, value);
 	if (strcmp(name, "environment") != 0)
 		return -ENOENT;
 	return is_list_of_variables(value) ? add_line(&cfg->environment, value) : -EINVAL;

@@ -41,6 +41,7 @@ struct shfs_config {
 	char *pager;             /* [query] pager; NULL: unset */
 	char *color;             /* [query] color: auto, always, never; never NULL */
 	bool redact;             /* [secrets] redact: yes */
+	bool software;           /* [record] software: yes */
 	char *environment; /* [record] environment: patterns of variables, behind the
 	                      built-in ones; separated by newlines; never NULL */
 	char *secrets;     /* [secrets] patterns: separated by newlines; never NULL */

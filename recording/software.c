@@ -272,6 +272,8 @@ int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *rea
 
 void shfs_software_settle(struct shfs_software *s, int64_t until_ns)
 {
+	if (!s)
+		return;
 	pthread_mutex_lock(&s->lock);
 	s->due_ns = 0;
 	pthread_cond_signal(&s->work);
@@ -284,7 +286,7 @@ void shfs_software_end(struct shfs_software *s)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + FAREWELL;
 
-	if (s->joined)
+	if (!s || s->joined)
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->closing = true;
@@ -381,7 +383,7 @@ void shfs_software_note(struct shfs_software *s, const struct shfs_record *rec)
 	const struct shfs_rec_process *process = &rec->process;
 	_cleanup_free_ char *exe = NULL, *script = NULL;
 
-	if (!process->exe.len || *process->exe.data != '/')
+	if (!s || !process->exe.len || *process->exe.data != '/')
 		return;
 	exe = strndup(process->exe.data, process->exe.len);
 	script = shfs_script_of(process->exe, process->argv, process->cwd);

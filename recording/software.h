@@ -23,8 +23,8 @@ _must_check_ int shfs_software_new(struct shfs_capture *capture,
                                    struct shfs_software **out);
 /* Records what was noted, for a second at most, and ends the thread, before the capture
  * is closed. What is noted afterwards is not recorded. */
-void shfs_software_end(struct shfs_software *software);
-void shfs_software_free(struct shfs_software *software); /* and ends it; NULL is fine */
+void shfs_software_end(struct shfs_software *software);  /* NULL is fine, also below */
+void shfs_software_free(struct shfs_software *software); /* and ends it */
 
 /* Notes the program of a PROCESS record that was emitted. Does not wait. */
 void shfs_software_note(struct shfs_software *software, const struct shfs_record *rec);

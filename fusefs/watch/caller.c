@@ -51,7 +51,7 @@ struct shfs_callers {
 	struct shfs_capture *capture;
 	struct shfs_outside_view *view;
 	struct shfs_argv_readers *readers;
-	struct shfs_software *software;
+	struct shfs_software *software; /* NULL: it is not recorded */
 	struct shfs_stages *stages;
 	bool blind; /* /proc is that of another pid namespace */
 	pthread_mutex_t
@@ -77,7 +77,7 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 	r = shfs_outside_view_new(reach->root, reach->root_fd, config, &c->view);
 	if (!r)
 		r = shfs_argv_readers_new(c->view, config->environment, &c->readers);
-	if (!r)
+	if (!r && config->software)
 		r = shfs_software_new(capture, reach, &c->software);
 	if (r) {
 		shfs_argv_readers_free(c->readers);

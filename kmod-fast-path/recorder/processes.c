@@ -50,7 +50,7 @@ struct process {
 struct shfs_processes {
 	struct shfs_capture *capture;
 	const struct shfs_config *config;
-	struct shfs_software *software;
+	struct shfs_software *software; /* NULL: it is not recorded */
 	char *ours[2]; /* programs of shfs that read the files of others to record them */
 	struct process *known; /* the longest unused first */
 };
@@ -60,8 +60,10 @@ int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *c
 {
 	const struct shfs_reach reach = { .root = root, .root_fd = -1 };
 	struct shfs_processes *p = calloc(1, sizeof(*p));
-	int r = p ? shfs_software_new(capture, &reach, &p->software) : -ENOMEM;
+	int r = p ? 0 : -ENOMEM;
 
+	if (!r && config->software)
+		r = shfs_software_new(capture, &reach, &p->software);
 	if (r) {
 		free(p);
 		return r;

@@ -132,6 +132,8 @@ def helper():
 def sandbox(request, user, transport, backend):
     box = harness.Sandbox(user, next(numbers))
     box.backend = backend
+    if not request.node.get_closest_marker("software"):
+        box.write_outside(f"{box.home}/.config/shfs/config.ini", "[record]\nsoftware = no\n")
     if backend != "fuse":
         if os.geteuid() != 0:
             pytest.skip("needs root")

@@ -15,7 +15,7 @@ import pytest
 
 from pipelines import INPUTS, LINES, Pipelines
 
-pytestmark = pytest.mark.either
+pytestmark = [pytest.mark.either, pytest.mark.software]
 
 HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
 if HOURS:  # about 2 s each

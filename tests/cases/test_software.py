@@ -11,7 +11,7 @@ from harness import wait_until
 from test_forget import places
 from test_secrets import configure
 
-pytestmark = pytest.mark.either
+pytestmark = [pytest.mark.either, pytest.mark.software]
 
 
 def history(sandbox, text):

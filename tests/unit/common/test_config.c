@@ -96,6 +96,7 @@ static void every_key(void **state)
 	                                                "[record]\n"
 	                                                "environment = LAB_* !HOME\n"
 	                                                "  X\n"
+	                                                "software = no\n"
 	                                                "[query]\n"
 	                                                "pager = less -R\n"
 	                                                "color = never\n"
@@ -115,6 +116,7 @@ static void every_key(void **state)
 	assert_string_equal(rd.cfg.ignore, "*.tmp\nscratch/\na b\n");
 	assert_string_equal(rd.cfg.archive_read, "*.tex\n");
 	assert_string_equal(rd.cfg.environment, "LAB_* !HOME\nX\n");
+	assert_false(rd.cfg.software);
 	assert_string_equal(rd.cfg.pager, "less -R");
 	assert_string_equal(rd.cfg.color, "never");
 	assert_false(rd.cfg.redact);
@@ -131,6 +133,7 @@ static void errors_name_the_line(void **state)
 	refused("[query]\ncolor = yes", 2, "bad value \"yes\" for color");
 	refused("[query]\n\ncolor = \n", 3, "bad value \"\" for color");
 	refused("[record]\nenvironment = A-B\n", 2, "bad value \"A-B\" for environment");
+	refused("[record]\nsoftware = 1\n", 2, "bad value \"1\" for software");
 	refused("[record]\nenvironment = A !\n", 2, "bad value \"A !\" for environment");
 	refused("[archive]\nwait = 600001\n", 2, "bad value \"600001\" for wait");
 	refused("[archive]\nwait = -1\n", 2, "bad value \"-1\" for wait");
