@@ -127,9 +127,11 @@ static int open_regular(struct shfs_outside_view *view, const char *path, struct
 	               : open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-static void take_content(int fd, const struct stat *st, bool is_secret,
-                         struct shfs_content *out)
+void shfs_named_take(struct shfs_named *named, int fd, const struct stat *st,
+                     bool is_secret)
 {
+	struct shfs_content *out = &named->content;
+
 	*out = (struct shfs_content){
 		.flags = SHFS_CONTENT_KNOWN,
 		.mode = st->st_mode,
@@ -203,7 +205,7 @@ static void look_at_file(struct look *l, char *path)
 	_cleanup_free_ char *owned = find_outside(l->view, path), *real = NULL;
 	const struct shfs_rules *rules = l->view->rules;
 	_cleanup_close_ int fd = -1;
-	struct shfs_content content;
+	struct shfs_named named;
 	struct stat st;
 
 	path = owned;
@@ -216,14 +218,14 @@ static void look_at_file(struct look *l, char *path)
 	if (fd < 0 || was_changed(l, &st) || shfs_path_is_system(real) ||
 	    shfs_path_is_below(real, l->view->root))
 		return;
-	take_content(fd, &st,
-	             shfs_rules_is_secret(rules, path + 1, false) ||
-	                     shfs_rules_is_secret(rules, real + 1, false),
-	             &content);
-	if (MAKE_ROOM(l->out->list, l->out->n, l->out->cap))
-		l->out->list[l->out->n++] =
-			(struct shfs_named){ TAKE_PTR(owned), st.st_dev, st.st_ino,
-			                     content };
+	named = (struct shfs_named){ .dev = st.st_dev, .ino = st.st_ino };
+	shfs_named_take(&named, fd, &st,
+	                shfs_rules_is_secret(rules, path + 1, false) ||
+	                        shfs_rules_is_secret(rules, real + 1, false));
+	if (!MAKE_ROOM(l->out->list, l->out->n, l->out->cap))
+		return;
+	named.path = TAKE_PTR(owned);
+	l->out->list[l->out->n++] = named;
 }
 
 static int look_at_operand(const char *operand, bool is_output, void *arg)

@@ -37,6 +37,9 @@ struct shfs_named {
 	uint64_t dev, ino;
 	struct shfs_content content;
 };
+/* Sets its content to what is open there; of a secret without a fingerprint. */
+void shfs_named_take(struct shfs_named *named, int fd, const struct stat *st,
+                     bool is_secret);
 /* Records it for a process that was recorded with this number, at this time. */
 void shfs_named_emit(const struct shfs_named *named, struct shfs_capture *capture,
                      uint64_t process, struct shfs_time time);

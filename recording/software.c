@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/path.h"
 #include "common/script.h"
+#include "recording/outside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +19,16 @@
 
 #define PROGRAMS_MAX 4096
 #define BATCH_MAX    64
+#define USERS_MAX    1024 /* of a program that is pending; others are not recorded */
 #define FAREWELL     SHFS_NSEC_PER_SEC
 #define PAUSE        (SHFS_NSEC_PER_SEC / 2) /* for more programs, and for the users' work */
 #define NICE         19
+
+/* A process that executed a program. */
+struct user {
+	uint64_t process;
+	struct shfs_time time; /* when it was seen */
+};
 
 /* A path that was executed, and what it held when it was looked at. */
 struct program {
@@ -28,9 +36,12 @@ struct program {
 	bool in_batch;
 	bool only_packaged; /* it is recorded if a package has it */
 	bool is_script;
-	uint64_t process;
-	struct shfs_time time; /* when process was seen */
-	struct stat st;        /* st_nlink 0: it was not looked at */
+	bool may_be_own,
+		is_own; /* the user's, of no package, outside: as it was looked at */
+	struct user first;
+	struct user *users; /* all, if it may be an own one */
+	size_t n_users, users_cap;
+	struct stat st; /* st_nlink 0: it was not looked at */
 	struct program *prev, *next;
 	UT_hash_handle hh;
 	char path[];
@@ -40,6 +51,7 @@ struct shfs_software {
 	struct shfs_capture *capture;
 	struct shfs_reach reach;
 	struct shfs_local local;
+	char *shfs; /* the path of the program shfs itself */
 	pthread_t thread;
 	pthread_mutex_t lock; /* no other is taken with it */
 	pthread_cond_t work, change;
@@ -54,7 +66,8 @@ struct look {
 	struct program *program;
 	struct program now; /* a copy, when it was taken off the queue */
 	struct shfs_package package;
-	struct shfs_snapshot *snapshot; /* NULL: there is nothing to record */
+	struct shfs_snapshot *snapshot; /* NULL: it is known as it is */
+	struct shfs_named named;        /* path NULL: it is no own one */
 };
 
 /* --- looking --- */
@@ -83,6 +96,19 @@ static bool is_same_state(const struct stat *a, const struct stat *b)
 	       shfs_timespec_ns(a->st_ctim) == shfs_timespec_ns(b->st_ctim);
 }
 
+/* Notes an own program as a file outside. */
+static void name_program(struct look *l, int fd, const struct stat *st)
+{
+	struct shfs_named *named = &l->named;
+
+	*named = (struct shfs_named){
+		.path = strdup(l->program->path),
+		.dev = st->st_dev,
+		.ino = st->st_ino,
+	};
+	shfs_named_take(named, fd, st, false);
+}
+
 /* Looks at a file; leaves snapshot NULL if it is as it was, or is another one already. */
 static void look_at_program(struct shfs_software *s, struct look *l)
 {
@@ -91,10 +117,14 @@ static void look_at_program(struct shfs_software *s, struct look *l)
 	_cleanup_close_ int fd = open_program(s, path, p->is_script, &l->package.path);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-	    (p->st.st_nlink && is_same_state(&st, &p->st)))
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return;
-	if (shfs_timespec_ns(st.st_ctim) > p->time.real_ns) {
+	if (p->users && st.st_uid == geteuid())
+		name_program(l, fd, &st);
+	if (p->st.st_nlink && is_same_state(&st, &p->st))
+		return;
+	p->is_own = false;
+	if (shfs_timespec_ns(st.st_ctim) > p->first.time.real_ns) {
 		shfs_debug(RECORDING, "%s: changed since it was executed", path);
 		return;
 	}
@@ -115,9 +145,9 @@ static void emit_program(struct shfs_software *s, const struct look *l)
 	const struct shfs_package *p = &l->package;
 	struct shfs_record rec = {
 		.type = SHFS_REC_PROGRAM,
-		.time = l->now.time,
+		.time = l->now.first.time,
 		.program = {
-			.process = l->now.process,
+			.process = l->now.first.process,
 			.path = shfs_bytes_str(l->program->path),
 			.manager = shfs_bytes_str(p->manager),
 			.package = shfs_bytes_str(p->manager ? p->name : NULL),
@@ -130,6 +160,17 @@ static void emit_program(struct shfs_software *s, const struct look *l)
 	           p->manager ?: "");
 	(void)!shfs_capture_emit(s->capture, &rec,
 	                         (struct shfs_snapshot *const[2]){ l->snapshot, NULL });
+}
+
+/* Records an own program for each process that executed it as it is. */
+static void emit_named(struct shfs_software *s, const struct look *l)
+{
+	for (size_t i = 0; i < l->now.n_users; i++) {
+		const struct user *user = &l->now.users[i];
+
+		if (l->named.content.ctime_ns <= user->time.real_ns)
+			shfs_named_emit(&l->named, s->capture, user->process, user->time);
+	}
 }
 
 /* Looks at the programs of a batch, and records what is new. */
@@ -151,9 +192,13 @@ static void look_at_batch(struct shfs_software *s, struct look *list, size_t n)
 		struct look *l = &list[where[i]];
 
 		l->package = packages[i];
+		l->now.is_own = !l->package.manager;
 		if (!l->now.only_packaged || l->package.manager)
 			emit_program(s, l);
 	}
+	for (size_t i = 0; i < n; i++)
+		if (list[i].now.is_own && list[i].named.path)
+			emit_named(s, &list[i]);
 }
 
 /* --- the thread --- */
@@ -170,6 +215,8 @@ static size_t take_batch(struct shfs_software *s, struct look list[static BATCH_
 		list[n++] = (struct look){ .program = p, .now = *p };
 		p->pending = false; /* it may have changed by the next process */
 		p->in_batch = true;
+		p->users = NULL;
+		p->n_users = p->users_cap = 0;
 	}
 	return n;
 }
@@ -180,6 +227,9 @@ static void put_batch_back(struct look *list, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		list[i].program->in_batch = false;
 		list[i].program->st = list[i].now.st;
+		list[i].program->is_own = list[i].now.is_own;
+		free(list[i].now.users);
+		free(list[i].named.path);
 		shfs_snapshot_unref(list[i].snapshot);
 		shfs_package_clear(&list[i].package);
 	}
@@ -246,6 +296,7 @@ int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *rea
 	}
 	s->capture = capture;
 	s->reach = *reach;
+	s->shfs = shfs_path_installed("bin", "shfs");
 	shfs_local_init(&s->local, reach->root, reach->root_fd);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->lock, NULL);
@@ -258,6 +309,7 @@ int shfs_software_new(struct shfs_capture *capture, const struct shfs_reach *rea
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err) {
 		shfs_local_clear(&s->local);
+		free(s->shfs);
 		free(s);
 		return -err;
 	}
@@ -309,12 +361,14 @@ void shfs_software_free(struct shfs_software *s)
 	shfs_software_end(s);
 	HASH_ITER (hh, s->programs, p, next) {
 		HASH_DEL(s->programs, p);
+		free(p->users);
 		free(p);
 	}
 	pthread_cond_destroy(&s->change);
 	pthread_cond_destroy(&s->work);
 	pthread_mutex_destroy(&s->lock);
 	shfs_local_clear(&s->local);
+	free(s->shfs);
 	free(s);
 }
 
@@ -354,6 +408,8 @@ static struct program *find_program(struct shfs_software *s, const char *path,
 	p->is_script = is_script;
 	/* the versions of the project's own files are known */
 	p->only_packaged = is_script || shfs_path_is_below(path, s->reach.root);
+	p->may_be_own = !p->only_packaged && !shfs_path_is_system(path) &&
+	                (!s->shfs || strcmp(path, s->shfs) != 0);
 	HASH_ADD_STR(s->programs, path, p);
 	if (p->hh.tbl)
 		return p;
@@ -366,12 +422,17 @@ static void note_program(struct shfs_software *s, const char *path, bool is_scri
                          const struct shfs_record *rec)
 {
 	struct program *p = find_program(s, path, is_script);
+	const struct user user = { rec->seq, rec->time };
 
-	if (!p || p->pending || s->closing)
+	if (!p || s->closing)
+		return;
+	if (p->may_be_own && p->n_users < USERS_MAX &&
+	    MAKE_ROOM(p->users, p->n_users, p->users_cap))
+		p->users[p->n_users++] = user;
+	if (p->pending)
 		return;
 	p->pending = true;
-	p->process = rec->seq;
-	p->time = rec->time;
+	p->first = user;
 	if (!s->queue)
 		s->due_ns = shfs_clock_ns(CLOCK_MONOTONIC) + PAUSE;
 	DL_APPEND(s->queue, p);

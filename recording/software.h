@@ -7,6 +7,10 @@
  * Each program that a process executes is looked at once, and again when its file has
  * changed. If it had changed again before it could be looked at, nothing is recorded.
  * For an interpreter the script is looked at, too: a package may have that.
+ *
+ * A program of the user's own, which lies outside of the recorded directory and belongs
+ * to no package, is recorded as a file that each process which executes it names
+ * (outside.h).
  */
 #pragma once
 

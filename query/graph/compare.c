@@ -303,6 +303,18 @@ static bool is_same_version_content(const struct shfs_version *a,
 	       a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
+/* Is the file a program of which it is said already that it differs? */
+static bool is_told_program(const struct stage_node *node, const struct shfs_version *v)
+{
+	size_t len = v->path ? strlen(v->path) : 0;
+
+	for (const struct shfs_difference *d = node->s.differences; d && len; d = d->next)
+		if (d->kind == SHFS_DIFFERENT_SOFTWARE &&
+		    !strncmp(d->name[0], v->path, len) && d->name[0][len] == ' ')
+			return true;
+	return false;
+}
+
 /* Adds a file that differs; a or b is NULL if the file is missing on that side. */
 static int add_different_file(struct shfs_comparison *c, struct stage_node *node,
                               enum shfs_difference_kind kind, const struct item *a,
@@ -318,7 +330,8 @@ static int add_different_file(struct shfs_comparison *c, struct stage_node *node
 	for (int i = 0; i < 2 && r > 0; i++)
 		if (items[i])
 			r = shfs_version_load(c->index, items[i]->version_id, &v[i]);
-	d = r > 0 && !(a && b && is_same_version_content(&v[0], &v[1]))
+	d = r > 0 && !(a && b && is_same_version_content(&v[0], &v[1])) &&
+	                    !is_told_program(node, &v[0])
 	            ? add_difference(node, kind)
 	            : NULL;
 	if (!d) {

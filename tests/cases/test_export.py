@@ -23,7 +23,7 @@ from exports import Export, empty, same
 from harness import contents
 from hostile import STEPS as HOSTILE, encoded
 
-pytestmark = [pytest.mark.either, pytest.mark.software]
+pytestmark = pytest.mark.either
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

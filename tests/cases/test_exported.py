@@ -14,7 +14,7 @@ import pytest
 from harness import contents
 from pipelines import SHELL_STATE, Edits
 
-pytestmark = [pytest.mark.either, pytest.mark.software]
+pytestmark = pytest.mark.either
 
 HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
 if HOURS:  # about 4 s each
