@@ -6,6 +6,7 @@
 #include "common/quote.h"
 #include "common/secrets.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -30,9 +31,10 @@ int shfs_config_init(struct shfs_config *cfg)
 		.software = true,
 		.secrets = strdup(""),
 		.environment = strdup(""),
+		.ignore_reads = strdup(""),
 	};
 	if (!cfg->ignore || !cfg->archive_read || !cfg->color || !cfg->secrets ||
-	    !cfg->environment) {
+	    !cfg->environment || !cfg->ignore_reads) {
 		shfs_config_free(cfg);
 		return -ENOMEM;
 	}
@@ -47,6 +49,7 @@ void shfs_config_free(struct shfs_config *cfg)
 	free(cfg->color);
 	free(cfg->secrets);
 	free(cfg->environment);
+	free(cfg->ignore_reads);
 	*cfg = (struct shfs_config){ 0 };
 }
 
@@ -212,33 +215,41 @@ static int set_store(struct shfs_config *cfg, const char *name, const char *valu
 	return shfs_config_parse_size(value, &cfg->store_max_bytes);
 }
 
-/* Is it a list of names of variables, each maybe with a `!` in front or a `*` behind? */
-static bool is_list_of_variables(const char *value)
+static const char blanks[] = " \t\n";
+
+/* others: the characters of a name beside letters, digits and `_`. */
+static bool is_name_list(const char *line, const char *others)
 {
-	static const char letters[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+	while (*line) {
+		size_t n = 0;
 
-	while (*value) {
-		size_t n;
-
-		value += *value == '!';
-		n = strspn(value, letters);
-		n += value[n] == '*';
-		value += n;
-		if (!n || (*value && *value != ' ' && *value != '\t'))
+		line += *line == '!';
+		while (isalnum((unsigned char)line[n]) || line[n] == '_' ||
+		       (line[n] && strchr(others, line[n])))
+			n++;
+		n += line[n] == '*';
+		line += n;
+		if (!n || (*line && !strchr(blanks, *line)))
 			return false;
-		value += strspn(value, " \t");
+		line += strspn(line, blanks);
 	}
 	return true;
+}
+
+static int add_names(char **field, const char *value, const char *others)
+{
+	return is_name_list(value, others) ? add_line(field, value) : -EINVAL;
 }
 
 static int set_record(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "software"))
 		return set_yes(&cfg->software, value);
-	if (strcmp(name, "environment") != 0)
-		return -ENOENT;
-	return is_list_of_variables(value) ? add_line(&cfg->environment, value) : -EINVAL;
+	if (!strcmp(name, "environment"))
+		return add_names(&cfg->environment, value, "");
+	if (!strcmp(name, "ignore-reads"))
+		return add_names(&cfg->ignore_reads, value, "-+.");
+	return -ENOENT;
 }
 
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
@@ -387,4 +398,29 @@ int shfs_config_read(struct shfs_config *cfg, const char *path, char **message)
 	}
 	free(rd.what);
 	return rd.error ? rd.error : -ENOMEM;
+}
+
+/* --- lists of names --- */
+
+static bool matches_name(const char *pattern, size_t pattern_len, const char *name,
+                         size_t len)
+{
+	if (pattern_len && pattern[pattern_len - 1] == '*')
+		return len >= pattern_len - 1 && !memcmp(pattern, name, pattern_len - 1);
+	return pattern_len == len && !memcmp(pattern, name, len);
+}
+
+bool shfs_config_list_has(const char *list, const char *name, size_t len, bool otherwise)
+{
+	bool is_meant = otherwise;
+
+	for (const char *p = list + strspn(list, blanks); *p; p += strspn(p, blanks)) {
+		size_t n = strcspn(p, blanks);
+		bool excludes = *p == '!';
+
+		if (matches_name(p + excludes, n - excludes, name, len))
+			is_meant = !excludes;
+		p += n;
+	}
+	return is_meant;
 }

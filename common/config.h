@@ -42,9 +42,10 @@ struct shfs_config {
 	char *color;             /* [query] color: auto, always, never; never NULL */
 	bool redact;             /* [secrets] redact: yes */
 	bool software;           /* [record] software: yes */
-	char *environment; /* [record] environment: patterns of variables, behind the
-	                      built-in ones; separated by newlines; never NULL */
-	char *secrets;     /* [secrets] patterns: separated by newlines; never NULL */
+	char *environment;  /* [record] environment: patterns of variables, behind the
+	                       built-in ones; separated by newlines; never NULL */
+	char *ignore_reads; /* [record] ignore-reads: programs, likewise; never NULL */
+	char *secrets;      /* [secrets] patterns: separated by newlines; never NULL */
 };
 
 /* Fills in the defaults. -ENOMEM. */
@@ -73,3 +74,10 @@ _must_check_ int shfs_config_parse_transport(const char *text,
 
 /* Parses a size such as "16M": digits, then K, M, G, T or nothing. -EINVAL, -ERANGE. */
 _must_check_ int shfs_config_parse_size(const char *text, uint64_t *bytes);
+
+/*
+ * Is the name in a list of the configuration: NAME, NAME* (all that begin so), and with
+ * `!` in front those that are not meant, with blanks or newlines between them? The last
+ * one that matches decides; otherwise: the answer if none does.
+ */
+bool shfs_config_list_has(const char *list, const char *name, size_t len, bool otherwise);

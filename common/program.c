@@ -59,6 +59,23 @@ bool shfs_program_is_launcher(const char *name, size_t len)
 	return shfs_program_is_one_of(name, len, launchers, ARRAY_SIZE(launchers));
 }
 
+bool shfs_program_scans(const char *name, size_t len)
+{
+	static const char *const scanners[] = {
+		/* indexes */
+		"updatedb*", "tracker-miner-*", "tracker-extract*", "localsearch*",
+		"baloo_file*", "recollindex",
+		/* backups, synchronisation, viruses */
+		"restic", "borg", "kopia", "bup", "syncthing", "dropbox", "nextcloud*",
+		"onedrive", "insync", "clamscan", "clamd", "clamdscan",
+		/* servers of editors */
+		"clangd*", "ccls", "gopls", "rust-analyzer", "texlab", "digestif",
+		"lua-language-server", "zls"
+	};
+
+	return shfs_program_is_one_of(name, len, scanners, ARRAY_SIZE(scanners));
+}
+
 bool shfs_program_is_shell(const char *name)
 {
 	static const char *const shells[] = { "sh",  "bash", "dash",   "zsh",

@@ -18,6 +18,9 @@ bool shfs_program_is_build_tool(const char *name, size_t len);
 /* Does it run the programs that it is told to, and passes nothing from one to another by
  * files of its own? A compiler that runs an assembler does. */
 bool shfs_program_is_launcher(const char *name, size_t len);
+/* Reads whole trees to index, save or check them, and not for a result: restic, updatedb,
+ * clangd? */
+bool shfs_program_scans(const char *name, size_t len);
 /* Reads commands: sh, bash? */
 bool shfs_program_is_shell(const char *name);
 /* Runs other programs for work of its own: gcc? */

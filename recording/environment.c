@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording/environment.h"
 
+#include "common/config.h"
 #include "common/proc.h"
 
 #include <errno.h>
@@ -27,32 +28,6 @@ static const char built_in[] =
 	" CC CXX FC F77 CFLAGS CXXFLAGS CPPFLAGS FFLAGS FCFLAGS LDFLAGS GOFLAGS"
 	" RUSTFLAGS";
 
-static bool matches_name(const char *pattern, size_t len, const char *name,
-                         size_t name_len)
-{
-	if (len && pattern[len - 1] == '*')
-		return name_len >= len - 1 && !memcmp(pattern, name, len - 1);
-	return len == name_len && !memcmp(pattern, name, len);
-}
-
-/* Applies a list: the last pattern that matches decides. */
-static bool apply_patterns(const char *patterns, const char *name, size_t len,
-                           bool selected)
-{
-	static const char blanks[] = " \t\n";
-
-	for (const char *p = patterns + strspn(patterns, blanks); *p;
-	     p += strspn(p, blanks)) {
-		size_t n = strcspn(p, blanks);
-		bool excludes = *p == '!';
-
-		if (matches_name(p + excludes, n - excludes, name, len))
-			selected = !excludes;
-		p += n;
-	}
-	return selected;
-}
-
 static int compare_variables(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -69,8 +44,8 @@ static size_t list_variables(const struct shfs_buf *text, const char *patterns,
 		size_t len = strcspn(at, "=");
 
 		if (len && at[len] &&
-		    apply_patterns(patterns, at, len,
-		                   apply_patterns(built_in, at, len, false)))
+		    shfs_config_list_has(patterns, at, len,
+		                         shfs_config_list_has(built_in, at, len, false)))
 			list[n++] = at;
 	}
 	return n;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/watch/caller.h"
 
+#include "common/config.h"
 #include "common/hash.h"
 #include "common/proc.h"
+#include "common/program.h"
 #include "fusefs/watch/stages.h"
 #include "recording/argv.h"
 
@@ -21,6 +23,12 @@
 #define TICK_NS       (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 #define CLOSER_WAIT   (SHFS_NSEC_PER_SEC / 200)
 
+/* What a program is by its name. */
+struct program_kind {
+	bool is_shell;
+	bool scans; /* its reads are not recorded */
+};
+
 /* A process in the journal, with the program that it ran when it was last recorded. */
 struct seen_process {
 	struct {
@@ -29,7 +37,7 @@ struct seen_process {
 	} key;
 	struct shfs_proc_stat stat;
 	uint64_t seq;
-	bool is_shell;
+	struct program_kind kind;
 	bool hidden; /* its arguments are not recorded */
 	UT_hash_handle hh;
 };
@@ -43,12 +51,13 @@ struct thread {
 	int statfd;
 	struct shfs_proc_stat stat;
 	uint64_t seq;
-	bool is_shell;
+	struct program_kind kind;
 	UT_hash_handle hh;
 };
 
 struct shfs_callers {
 	struct shfs_capture *capture;
+	const struct shfs_config *config;
 	struct shfs_outside_view *view;
 	struct shfs_argv_readers *readers;
 	struct shfs_software *software; /* NULL: it is not recorded */
@@ -86,6 +95,7 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 		return r;
 	}
 	c->capture = capture;
+	c->config = config;
 	c->max_threads = shfs_proc_share_of_fds(16, THREADS_MAX);
 	c->blind = !shfs_proc_is_ours();
 	pthread_mutex_init(&c->lock, NULL);
@@ -172,7 +182,7 @@ static struct seen_process *find_caller(struct shfs_callers *c,
 }
 
 static void remember_caller(struct shfs_callers *c, const struct shfs_proc_stat *stat,
-                            uint64_t seq, bool is_shell, bool hidden)
+                            uint64_t seq, struct program_kind kind, bool hidden)
 {
 	struct seen_process *k = find_caller(c, stat);
 
@@ -196,19 +206,20 @@ static void remember_caller(struct shfs_callers *c, const struct shfs_proc_stat 
 	}
 	k->stat = *stat;
 	k->seq = seq;
-	k->is_shell = is_shell;
+	k->kind = kind;
 	k->hidden = hidden;
 }
 
 /* Returns the record of the process with its present program; 0: there is none. */
 static uint64_t find_caller_record(struct shfs_callers *c,
-                                   const struct shfs_proc_stat *stat, bool *is_shell)
+                                   const struct shfs_proc_stat *stat,
+                                   struct program_kind *kind)
 {
 	struct seen_process *k = find_caller(c, stat);
 
 	if (!k || !shfs_proc_same_program(&k->stat, stat))
 		return 0;
-	*is_shell = k->is_shell;
+	*kind = k->kind;
 	return k->seq;
 }
 
@@ -221,6 +232,19 @@ static bool is_shell_program(const struct shfs_buf *exe)
 
 	return (len >= 2 && !strncmp(name + len - 2, "sh", 2)) ||
 	       !strncmp(name, "busybox", 7);
+}
+
+static struct program_kind kind_of_program(const struct shfs_callers *c,
+                                           const struct shfs_buf *exe)
+{
+	const char *name = exe->len ? basename(exe->data) : "";
+	size_t len = strlen(name);
+
+	return (struct program_kind){
+		.is_shell = is_shell_program(exe),
+		.scans = shfs_config_list_has(c->config->ignore_reads, name, len,
+		                              shfs_program_scans(name, len)),
+	};
 }
 
 /* --- looking at processes; without the lock --- */
@@ -291,7 +315,8 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 
 	while (n < DEPTH_MAX && child->stat.ppid) {
 		struct sight s = { .procfd = shfs_proc_open(child->stat.ppid) };
-		bool known, is_shell;
+		struct program_kind unused;
+		bool known;
 
 		if (s.procfd < 0 || shfs_proc_read_stat(s.procfd, &s.stat)) {
 			sight_clear(&s);
@@ -299,7 +324,7 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 		}
 		child->parent_start = s.stat.start_ticks;
 		pthread_mutex_lock(&c->lock);
-		known = find_caller_record(c, &s.stat, &is_shell);
+		known = find_caller_record(c, &s.stat, &unused);
 		pthread_mutex_unlock(&c->lock);
 		if (known) {
 			sight_clear(&s);
@@ -356,7 +381,7 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
 
 	if (seq) {
-		remember_caller(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
+		remember_caller(c, &s->stat, seq, kind_of_program(c, &s->exe), hidden);
 		shfs_software_note(c->software, &rec);
 	}
 	if (s->streams.len && !strncmp(s->streams.data, "pipe:", strlen("pipe:")))
@@ -372,12 +397,12 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
  * that record is used.
  */
 static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
-                                bool is_blocked, bool *is_shell)
+                                bool is_blocked, struct program_kind *kind)
 {
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
+	struct program_kind unused;
 	uint64_t seq;
-	bool unused;
 	int n;
 
 	look_at_caller(c, caller);
@@ -390,10 +415,10 @@ static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
 	for (int i = n - 1; i >= 0; i--)
 		if (!find_caller_record(c, &sights[i].stat, &unused))
 			emit_caller(c, &sights[i]);
-	seq = find_caller_record(c, &caller->stat, is_shell);
+	seq = find_caller_record(c, &caller->stat, kind);
 	if (!seq) {
 		seq = emit_caller(c, caller);
-		*is_shell = is_shell_program(&caller->exe);
+		*kind = kind_of_program(c, &caller->exe);
 	}
 	pthread_mutex_unlock(&c->lock);
 	for (int i = 0; i < n; i++)
@@ -435,9 +460,9 @@ static uint64_t record_thread(struct shfs_callers *c, int procfd, struct thread 
 		t->statfd = -1;
 	}
 	pthread_mutex_lock(&c->lock);
-	seq = find_caller_record(c, &s.stat, &t->is_shell);
+	seq = find_caller_record(c, &s.stat, &t->kind);
 	pthread_mutex_unlock(&c->lock);
-	return seq ? seq : record_ancestry(c, &s, true, &t->is_shell);
+	return seq ? seq : record_ancestry(c, &s, true, &t->kind);
 }
 
 /* Records another stage of a pipeline, unless it is known. */
@@ -445,16 +470,16 @@ static void look_at_stage(void *arg, uint32_t pid)
 {
 	struct shfs_callers *c = arg;
 	_cleanup_(sight_clear) struct sight s = { .procfd = shfs_proc_open(pid) };
-	bool is_shell;
+	struct program_kind unused;
 	uint64_t seq;
 
 	if (s.procfd < 0 || shfs_proc_read_stat(s.procfd, &s.stat))
 		return;
 	pthread_mutex_lock(&c->lock);
-	seq = find_caller_record(c, &s.stat, &is_shell);
+	seq = find_caller_record(c, &s.stat, &unused);
 	pthread_mutex_unlock(&c->lock);
 	if (!seq)
-		record_ancestry(c, &s, false, &is_shell);
+		record_ancestry(c, &s, false, &unused);
 }
 
 /* --- threads --- */
@@ -561,7 +586,8 @@ uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *
 		job->group = (uint32_t)group;
 		job->leads_group = group == pid;
 		job->leads_session = job->leads_group && getsid(pid) == pid;
-		job->is_shell = t->is_shell;
+		job->is_shell = t->kind.is_shell;
+		job->scans = t->kind.scans;
 		job->is_forked = t->stat.forked;
 	}
 	return t ? t->seq : 0;

@@ -49,6 +49,7 @@ struct shfs_job {
 	bool leads_group;   /* it may be an interactive shell, */
 	bool leads_session; /* most likely that of a terminal */
 	bool is_shell;      /* by the name of its program */
+	bool scans;         /* its reads are not recorded: see [record] ignore-reads */
 	bool is_forked;     /* it has executed nothing since, but may do so at any time */
 };
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,

@@ -329,7 +329,7 @@ static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
 	watch->stale = false;
 	if (alone && (stale || updates))
 		shfs_transport_invalidate(fs->transport, handle->node->id, true);
-	else if (updates)
+	else if (updates && !handle->scans)
 		handle->tells_read = true;
 	return alone || !stale;
 }
@@ -544,7 +544,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
 	                (flags & SHFS_O_EXEC ? SHFS_ACCESS_EXEC : 0);
 	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
-	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
+	handle->scans = handle->self.job.scans;
+	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY && !handle->scans;
 	if (created) {
 		note_content_changed(watch);
 		watch->fresh = true;
@@ -567,7 +568,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->writable = (flags & O_ACCMODE) != O_RDONLY;
 	watch->n_writable += handle->writable;
 	watch_unlock(watch);
-	if (handle->reads)
+	if (handle->reads && !handle->scans)
 		shfs_links_emit_way(fs, handle, tid);
 	return handle;
 }
@@ -747,7 +748,7 @@ void shfs_watch_end_change(struct shfs_fs *fs, struct shfs_change *change, ssize
 
 void shfs_watch_read(struct shfs_handle *handle)
 {
-	if (handle->reads &&
+	if (handle->reads && !handle->scans &&
 	    !atomic_load_explicit(&handle->tells_read, memory_order_relaxed))
 		atomic_store_explicit(&handle->tells_read, true, memory_order_relaxed);
 }

@@ -79,6 +79,7 @@ struct shfs_handle {
 	struct shfs_writer self;
 	uint64_t closed_ns; /* last close of a descriptor; CLOCK_BOOTTIME */
 	bool reads, writable, flushed;
+	bool scans;  /* its opener is a program whose reads are not recorded */
 	bool closed; /* as far as is known, all descriptors; mappings may remain */
 	bool wrote;  /* since the last capture; not by an open with O_TRUNC */
 	unsigned last_writer;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "kmod-fast-path/recorder/processes.h"
 
+#include "common/config.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "common/program.h"
 #include "recording/environment.h"
 #include "recording/software.h"
 
@@ -395,6 +397,18 @@ bool shfs_processes_is_shfs(struct shfs_processes *p,
 		if (p->ours[i] && buf_equals(&process->program->exe, p->ours[i]))
 			return true;
 	return false;
+}
+
+bool shfs_processes_scans(struct shfs_processes *p, const struct shfs_event_process *who)
+{
+	const struct process *process = update_process(p, who);
+	const char *name = process && process->program && process->program->exe.len
+	                           ? basename(process->program->exe.data)
+	                           : "";
+	size_t len = strlen(name);
+
+	return shfs_config_list_has(p->config->ignore_reads, name, len,
+	                            shfs_program_scans(name, len));
 }
 
 /* --- records --- */

@@ -33,6 +33,10 @@ void shfs_processes_note(struct shfs_processes *processes,
 bool shfs_processes_is_shfs(struct shfs_processes *processes,
                             const struct shfs_event_process *who);
 
+/* Are its reads not recorded ([record] ignore-reads)? */
+bool shfs_processes_scans(struct shfs_processes *processes,
+                          const struct shfs_event_process *who);
+
 /* The sequence number of the process's record; 0 if it is unknown. */
 uint64_t shfs_processes_record(struct shfs_processes *processes,
                                const struct shfs_event_process *who);

@@ -446,7 +446,8 @@ static void note_close(struct shfs_recorder *r, const struct happening *h)
 
 	if (open || has_written_file(r, h->event))
 		record_writers(r, h, open);
-	else if (h->event->flags & SHFS_EVENT_READABLE)
+	else if (h->event->flags & SHFS_EVENT_READABLE &&
+	         !shfs_processes_scans(r->processes, &h->event->process))
 		record_reader(r, h);
 	if (open)
 		shfs_open_file_free(&r->open, open);

@@ -498,6 +498,23 @@ WHERE a.path = '{sandbox.project}/regions' AND a.is_written AND a.op = 'open' OR
 # --- reads ---
 
 
+@pytest.mark.backends()
+def test_reads_for_no_result(sandbox):
+    """Those of backups and the like, and of programs of the configuration; what they write is recorded."""
+    config = "[record]\nsoftware = no\nignore-reads = lab-* !borg\n"
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", config)
+    for name in "restic", "borg", "lab-index", "mine":
+        sandbox.run("cp", "/usr/bin/cat", f"{sandbox.home}/{name}")
+        sandbox.sh(f"echo {name} > {name}.json")
+    sandbox.mount()
+    for name in "restic", "borg", "lab-index", "mine":
+        sandbox.sh(f"~/{name} {name}.json > {name}.out")
+    found = {name for name in ("restic", "borg", "lab-index", "mine") if any(f & READ for f, *_ in accesses(sandbox, f"{name}.json"))}
+    assert found == {"borg", "mine"}
+    for name in "restic", "borg", "lab-index", "mine":
+        assert contents(sandbox, f"{name}.out") == [f"{name}\n".encode()]
+
+
 def test_reads_are_tied_to_what_they_saw(sandbox):
     """Also where what they saw is known only later to be worth keeping."""
     prepare(sandbox, "data.bin")

@@ -80,30 +80,32 @@ static void defaults(void **state)
 
 static void every_key(void **state)
 {
-	_cleanup_reading_ struct reading rd = read_text("# a comment\n"
-	                                                "\n"
-	                                                "[archive]\n"
-	                                                "max-size = 64M\n"
-	                                                "max-read-size=512k\n"
-	                                                "other-users = 7M\n"
-	                                                "wait = 0\n"
-	                                                "compression = 19\n"
-	                                                "private-keys = yes\n"
-	                                                "ignore = *.tmp\n"
-	                                                "  scratch/\n"
-	                                                "ignore = a b ; not;this\n"
-	                                                "archive-read = *.tex\n"
-	                                                "[record]\n"
-	                                                "environment = LAB_* !HOME\n"
-	                                                "  X\n"
-	                                                "software = no\n"
-	                                                "[query]\n"
-	                                                "pager = less -R\n"
-	                                                "color = never\n"
-	                                                "[secrets]\n"
-	                                                "patterns = \\bacme-[0-9]\n"
-	                                                "patterns = lab=<word>\n"
-	                                                "redact = no"); /* no LF */
+	_cleanup_reading_ struct reading rd =
+		read_text("# a comment\n"
+	                  "\n"
+	                  "[archive]\n"
+	                  "max-size = 64M\n"
+	                  "max-read-size=512k\n"
+	                  "other-users = 7M\n"
+	                  "wait = 0\n"
+	                  "compression = 19\n"
+	                  "private-keys = yes\n"
+	                  "ignore = *.tmp\n"
+	                  "  scratch/\n"
+	                  "ignore = a b ; not;this\n"
+	                  "archive-read = *.tex\n"
+	                  "[record]\n"
+	                  "environment = LAB_* !HOME\n"
+	                  "  X\n"
+	                  "software = no\n"
+	                  "ignore-reads = !restic my-index*\n"
+	                  "[query]\n"
+	                  "pager = less -R\n"
+	                  "color = never\n"
+	                  "[secrets]\n"
+	                  "patterns = \\bacme-[0-9]\n"
+	                  "patterns = lab=<word>\n"
+	                  "redact = no"); /* no LF */
 
 	assert_null(rd.message);
 	assert_int_equal(rd.r, 0);
@@ -117,6 +119,7 @@ static void every_key(void **state)
 	assert_string_equal(rd.cfg.archive_read, "*.tex\n");
 	assert_string_equal(rd.cfg.environment, "LAB_* !HOME\nX\n");
 	assert_false(rd.cfg.software);
+	assert_string_equal(rd.cfg.ignore_reads, "!restic my-index*\n");
 	assert_string_equal(rd.cfg.pager, "less -R");
 	assert_string_equal(rd.cfg.color, "never");
 	assert_false(rd.cfg.redact);
@@ -133,6 +136,8 @@ static void errors_name_the_line(void **state)
 	refused("[query]\ncolor = yes", 2, "bad value \"yes\" for color");
 	refused("[query]\n\ncolor = \n", 3, "bad value \"\" for color");
 	refused("[record]\nenvironment = A-B\n", 2, "bad value \"A-B\" for environment");
+	refused("[record]\nignore-reads = /bin/x\n", 2,
+	        "bad value \"/bin/x\" for ignore-reads");
 	refused("[record]\nsoftware = 1\n", 2, "bad value \"1\" for software");
 	refused("[record]\nenvironment = A !\n", 2, "bad value \"A !\" for environment");
 	refused("[archive]\nwait = 600001\n", 2, "bad value \"600001\" for wait");
