@@ -99,8 +99,9 @@ class Check:
             self.wrong(f"{event['worker']}: {event['text']}")
         for event in self.load.of("gone"):
             self.counts[event["error"]] += 1
-            # what a mapping holds is told later, and always so
-            if event["error"] == "EIO" and event["step"] != "mapped" and self.life(event) is not None:
+            # what a mapping holds is told later, and always as EIO
+            is_late = event["step"] == "mapped" and event["error"] == "EIO"
+            if event["error"] in ("EIO", "EINTR") and not is_late and self.life(event) is not None:
                 self.wrong(f"an error without a reason: {event}")
         ends = self.load.of("end")
         self.counts["steps"] += sum(event["steps"] for event in ends)

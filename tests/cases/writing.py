@@ -19,8 +19,9 @@ import signal
 import sys
 import time
 
-# What a file system whose process died may say. EIO: it died while it took the request.
-GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED, errno.EIO}
+# What a file system whose process died may say. EIO: it died while it took the request; EINTR: while it worked
+# on one, which is no acknowledgement: Python goes on with most calls itself, but not with msync(2).
+GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED, errno.EIO, errno.EINTR}
 # By rename also that one name was found in the mount and the other one below it.
 MORE = {"rename": {errno.EXDEV}}
 FILES = 6
