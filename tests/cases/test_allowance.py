@@ -59,7 +59,8 @@ def test_a_bound_for_each(sandbox, mounted, backend):
     assert told == there * [True] + (6 - there) * [WHY]
     assert archived(sandbox, "roots") == WHY, "by who writes, not by whose file it is"
     assert archived(sandbox, "his/g") is True, "root has no bound"
-    status = json.loads(sandbox.shfs("status", "--json").stdout)
+    # what is wrong with other mounts of root is no matter
+    status = json.loads(sandbox.shfs("status", "--json", check=False).stdout)
     assert status["index"]["left_out"]["user"] >= 3
 
 
