@@ -29,6 +29,7 @@
 #define ANSWER_MAX  65536
 #define GUARDIAN_NS (SHFS_NSEC_PER_SEC / 2)
 #define NAP_NS      20000000
+#define ASKS_MAX    4 /* of one mount, while its processes die */
 
 /* --- the list --- */
 
@@ -400,8 +401,8 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
 
 /* Sends a word: to a mount through an attribute of its root, to a recorder through its
  * socket. */
-static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *text,
-                       size_t size)
+static ssize_t ask_once(const struct shfs_mount *mount, const char *word, char *text,
+                        size_t size)
 {
 	const struct shfs_recorder_name name = { mount->dev, mount->ino };
 	char attribute[32];
@@ -411,7 +412,7 @@ static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *t
 	if (!shfs_mount_is_recorder(mount)) {
 		snprintf(attribute, sizeof(attribute), "user.shfs.%s", word);
 		n = getxattr(mount->dir, attribute, text, size);
-		return n < 0 ? errno == ECONNABORTED ? -ENOTCONN : -errno : n;
+		return n < 0 ? -errno : n;
 	}
 	fd = shfs_recorders_ask(&name, word);
 	if (fd < 0)
@@ -419,9 +420,39 @@ static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *t
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ 0 },
 	           sizeof(struct timeval));
 	n = recv(fd, text, size, 0);
-	n = n < 0 ? -errno : !n ? -ENOTCONN : n;
+	n = n < 0 ? -errno : !n ? -ECONNRESET : n;
 	close(fd);
 	return n;
+}
+
+/* Is it the answer of a process that died just then, and may have been replaced? */
+static bool is_cut_off(ssize_t answer)
+{
+	switch (-answer) {
+	case ECONNABORTED:
+	case ECANCELED:
+	case EINTR:
+	case EIO: /* while it took the question */
+	case ECONNRESET:
+	case EPIPE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Sends a word until it is answered by a process that lives on. -ENOTCONN: there is
+ * none. */
+static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *text,
+                       size_t size)
+{
+	for (int i = 0; i < ASKS_MAX; i++) {
+		ssize_t n = ask_once(mount, word, text, size);
+
+		if (!is_cut_off(n))
+			return n;
+	}
+	return -ENOTCONN;
 }
 
 static int ask_sync(const struct shfs_mount *mount, const char *word,
@@ -637,22 +668,70 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 	}
 }
 
+static bool is_still_mounted(const struct shfs_mount *mount)
+{
+	_cleanup_mounts_ struct shfs_mounts now = { 0 };
+
+	return read_mountinfo(false, &now) || shfs_mounts_find(&now, mount->mount_id);
+}
+
+/* Will the dead mount go away? Its guardian may be about to remove it. */
+bool shfs_mount_goes(const struct shfs_mount *mount)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + GUARDIAN_NS;
+
+	if (mount->error != -ENOTCONN)
+		return false;
+	if (shfs_mount_is_recorder(mount))
+		return true;
+	while (is_still_mounted(mount)) {
+		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	}
+	return true;
+}
+
+static int read_all(enum shfs_mounts_flags flags, struct shfs_mounts *out)
+{
+	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, out);
+
+	return r || flags & SHFS_MOUNTS_ALL ? r : read_recorders(out);
+}
+
+/* Has one ended since it was listed? Its guardian may have mounted it anew. */
+static bool any_has_ended(const struct shfs_mounts *mounts)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		const struct shfs_mount *m = &mounts->list[i];
+
+		if (shfs_mount_goes(m) ||
+		    (m->error && !shfs_mount_is_recorder(m) && !is_still_mounted(m)))
+			return true;
+	}
+	return false;
+}
+
 int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
                      struct shfs_mounts *out)
 {
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ASK_NS;
 	struct shfs_mounts mounts = { 0 };
-	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, &mounts);
+	bool again;
+	int r;
 
-	if (!r && !(flags & SHFS_MOUNTS_ALL))
-		r = read_recorders(&mounts);
-	if (r) {
+	do {
 		shfs_mounts_clear(&mounts);
-		return r;
-	}
-	if (flags == SHFS_MOUNTS_ASK)
-		ask_all(&mounts, store_path, NULL, NULL, ASK_NS);
-	*out = mounts;
-	return 0;
+		r = read_all(flags, &mounts);
+		if (!r && flags == SHFS_MOUNTS_ASK)
+			ask_all(&mounts, store_path, NULL, NULL, ASK_NS);
+		again = !r && flags == SHFS_MOUNTS_ASK && any_has_ended(&mounts);
+	} while (again && shfs_clock_ns(CLOCK_MONOTONIC) < until);
+	if (r)
+		shfs_mounts_clear(&mounts);
+	else
+		*out = mounts;
+	return r;
 }
 
 void shfs_mount_ask(struct shfs_mount *mount)
@@ -680,30 +759,6 @@ static int warn_unsynced(const struct shfs_mount *mount, int sync_error)
 	else
 		return 0;
 	return 1;
-}
-
-static bool is_still_mounted(const struct shfs_mount *mount)
-{
-	_cleanup_mounts_ struct shfs_mounts now = { 0 };
-
-	return read_mountinfo(false, &now) || shfs_mounts_find(&now, mount->mount_id);
-}
-
-/* Will the dead mount go away? Its guardian may be about to remove it. */
-bool shfs_mount_goes(const struct shfs_mount *mount)
-{
-	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + GUARDIAN_NS;
-
-	if (mount->error != -ENOTCONN)
-		return false;
-	if (shfs_mount_is_recorder(mount))
-		return true;
-	while (is_still_mounted(mount)) {
-		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)
-			return false;
-		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
-	}
-	return true;
 }
 
 int shfs_mounts_sync(const char *store_path, bool patient)

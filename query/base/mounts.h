@@ -52,7 +52,8 @@ struct shfs_mounts {
 };
 
 enum shfs_mounts_flags {
-	SHFS_MOUNTS_ASK = 1 << 0, /* ask the daemons for their status, bounded to 5 s */
+	SHFS_MOUNTS_ASK = 1 << 0, /* ask the daemons for their status, bounded to 5 s; to
+	                           * 10 s where some end meanwhile */
 	SHFS_MOUNTS_ALL = 1 << 1, /* of any type; without ASK */
 };
 

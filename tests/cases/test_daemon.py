@@ -185,6 +185,42 @@ def test_killed_where_it_cannot_come_again(sandbox, shfs, project):
 
 
 @pytest.mark.transports
+@pytest.mark.transports
+def test_asked_while_it_dies(sandbox, shfs, mounted_cli):
+    """What is true then: it records again, or is dead for the moment."""
+    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended")
+    program = os.path.join(harness.PREFIX, "bin/shfs")
+    for _ in range(3):
+        asking = [sandbox.popen([program, "mount"], stdout=subprocess.PIPE, cwd="/") for _ in range(8)]
+        pid = int(told_by(sandbox, mounted_cli)["pid"])
+        os.kill(pid, signal.SIGKILL)
+        for process in asking:
+            said = process.communicate(timeout=30 * harness.PATIENCE)[0].decode()
+            assert not process.returncode and "does not answer" not in said, said
+        come_again(sandbox, mounted_cli, pid)
+    shfs("umount", mounted_cli, cwd="/")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.backends(without=["fuse"])
+def test_recorder_asked_while_it_dies(sandbox):
+    """It has ended: it is not listed as one that does not answer."""
+    watch = sandbox.mount()
+    watch.expected_status = -signal.SIGKILL
+    sandbox.allow_log("ended")
+    os.kill(watch.process.pid, signal.SIGSTOP)
+    asking = sandbox.popen([os.path.join(harness.PREFIX, "bin/shfs"), "mount"], stdout=subprocess.PIPE, cwd="/")
+    question = ["ps", "-o", "comm=", "-o", "stat=", "--ppid", str(asking.pid)]
+    try:
+        wait_until(lambda: re.search("shfs-question +S", sandbox.run(*question, check=False).stdout), "the question")
+    finally:
+        watch.process.kill()
+    watch.wait()
+    said = asking.communicate(timeout=30 * harness.PATIENCE)[0].decode()
+    assert not asking.returncode and "project" not in said and "inode" not in said, said
+
+
 def test_ended_daemon_has_recorded_all(sandbox, mounted):
     """SIGTERM, while files are open: they have a moment, and what they hold then is kept."""
     script = "echo one > a; exec 3> b; echo 1 >&3; echo ready; cat > /dev/null; echo 2 >&3"
