@@ -277,7 +277,7 @@ static enum stream_kind stream_kind_of(const struct shfs_record_context *last,
                                        struct shfs_bytes v, uint32_t *number)
 {
 	if (!v.len)
-		return STREAM_CLOSED;
+		return v.data ? STREAM_CLOSED : STREAM_FILE;
 	if (is_numbered(v, PIPE, number))
 		return STREAM_PIPE;
 	if (is_numbered(v, SOCKET, number))
@@ -289,8 +289,9 @@ static enum stream_kind stream_kind_of(const struct shfs_record_context *last,
 	               : STREAM_DEVICE;
 }
 
-/* Codes one stream; what is read is appended to context->streams. */
-static void x_stream(struct coder *c, struct shfs_bytes v)
+/* Codes one stream; what is read is appended to context->streams. False: it is a file
+ * without a name, which stands for one that could not be seen. */
+static bool x_stream(struct coder *c, struct shfs_bytes v)
 {
 	struct shfs_record_context *last = c->context;
 	uint32_t number = 0;
@@ -298,7 +299,7 @@ static void x_stream(struct coder *c, struct shfs_bytes v)
 
 	switch (kind) {
 	case STREAM_CLOSED:
-		return;
+		return true;
 	case STREAM_SAME_DEVICE:
 		v = (struct shfs_bytes){ last->device.data, last->device.len };
 		break;
@@ -311,42 +312,45 @@ static void x_stream(struct coder *c, struct shfs_bytes v)
 		if (c->in)
 			shfs_buf_printf(&last->streams, "%s%" PRIu32 "]",
 			                kind == STREAM_PIPE ? PIPE : SOCKET, last->pipe);
-		return;
+		return true;
 	case STREAM_FILE:
 		v = x_text(c, &last->stream, v);
 		break;
 	default: /* only where it is read */
 		c->in->failed = true;
-		return;
+		return true;
 	}
 	if (c->in)
 		shfs_buf_add(&last->streams, v.data, v.len);
+	return v.len;
 }
 
 static struct shfs_bytes read_streams(struct coder *c)
 {
 	struct shfs_buf *text = &c->context->streams;
+	bool seen = true;
 
 	text->len = 0;
 	for (int i = 0; i < 3; i++) {
 		if (i)
 			shfs_buf_u8(text, 0);
-		x_stream(c, (struct shfs_bytes){ "", 0 });
+		seen &= x_stream(c, (struct shfs_bytes){ "", 0 });
 	}
-	return (struct shfs_bytes){ text->data, text->len };
+	return (struct shfs_bytes){ text->data, seen ? text->len : 0 };
 }
 
-/* Codes the three streams, which are separated by NUL. */
+/* Codes the three streams, which are separated by NUL. Readers of before take those that
+ * could not be seen for closed. */
 static struct shfs_bytes x_streams(struct coder *c, struct shfs_bytes v)
 {
 	const char *at, *end;
 
 	if (c->in)
 		return read_streams(c);
-	at = v.data;
+	at = v.len ? v.data : NULL;
 	end = at + v.len;
 	for (int i = 0; i < 3; i++) {
-		size_t len = strnlen(at, (size_t)(end - at));
+		size_t len = at ? strnlen(at, (size_t)(end - at)) : 0;
 
 		x_stream(c, (struct shfs_bytes){ at, len });
 		at += len + (at + len < end);
@@ -739,7 +743,8 @@ static int context_begin(struct shfs_record_context *context)
  * them skip them. */
 static bool has_more_fields(const struct shfs_record *rec)
 {
-	return (rec->type == SHFS_REC_PROCESS && rec->process.streams.len) ||
+	return (rec->type == SHFS_REC_PROCESS &&
+	        (rec->process.streams.len || rec->process.environment.len)) ||
 	       rec->type == SHFS_REC_PROGRAM;
 }
 

@@ -205,6 +205,8 @@ static void draw_record(struct shfs_record *rec, uint64_t seq, struct shfs_time 
 		rec->process.exe = draw_path();
 		rec->process.argv = draw_path();
 		rec->process.environment = draw_path();
+		if (draw(2))
+			rec->process.streams = (struct shfs_bytes){ "", 0 };
 		rec->process.start_ticks = draw_number();
 	}
 }
