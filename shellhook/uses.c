@@ -185,6 +185,15 @@ static const char *skip_part(const char *p, const char *end, bool in_double)
 	return behind;
 }
 
+/* Is it "((…))", and no groups? *inner_end: where the inner "(…)" ends. */
+static bool is_arithmetic(const char *p, const char *end, const char **inner_end)
+{
+	if (!is_at(p, end, "(("))
+		return false;
+	*inner_end = skip_group(p + 1, end, ')');
+	return *inner_end < end && **inner_end == ')';
+}
+
 /* Looks through what is quoted: commands, if their command is given a text of them. */
 static void scan_quoted(struct scan *s, const char *p, const char *end)
 {
@@ -203,6 +212,20 @@ static void add_char(struct scan *s, char c)
 }
 
 static void take_part(struct scan *s, bool in_double);
+
+/* Looks through an expression, in which only substitutions are commands. */
+static void scan_arithmetic(const struct scan *outer, const char *p, const char *end)
+{
+	struct scan s = *outer;
+
+	s.p = p;
+	s.end = end;
+	if (++s.depth > DEPTH_MAX)
+		s.uses->more = true;
+	else
+		while (s.p < end)
+			take_part(&s, true);
+}
 
 static void take_double(struct scan *s)
 {
@@ -229,7 +252,7 @@ static void take_single(struct scan *s)
 /* Takes one character of a word, or what stands in its place. */
 static void take_part(struct scan *s, bool in_double)
 {
-	const char *p = s->p, *behind = skip_part(p, s->end, in_double);
+	const char *p = s->p, *behind = skip_part(p, s->end, in_double), *inner_end;
 
 	s->quoted |= strchr("\\'\"", *p) != NULL;
 	if (*p == '\\' && p + 1 < s->end) {
@@ -242,7 +265,9 @@ static void take_part(struct scan *s, bool in_double)
 		return;
 	} else if (*p == '$' || *p == '`') {
 		s->plain = false;
-		if (behind - p > 2)
+		if (*p == '$' && is_arithmetic(p + 1, behind, &inner_end))
+			scan_arithmetic(s, p + 3, inner_end - 1);
+		else if (behind - p > 2)
 			scan_text(s, p + 1 + (*p == '$'), behind - 1, s->mode);
 	} else {
 		add_char(s, *p);
@@ -307,7 +332,7 @@ static void note_document(struct scan *s)
 
 	s->is_doc = false;
 	if (s->n_docs == DOCS_MAX || !s->plain || s->len >= sizeof(doc->end)) {
-		s->uses->more = true;
+		s->uses->more |= s->mode != EXPORTED; /* which may be no commands */
 		return;
 	}
 	s->name[s->len] = '\0';
@@ -386,6 +411,7 @@ static void scan_text(const struct scan *outer, const char *p, const char *end,
 		          .depth = outer->depth + 1,
 		          .is_command = true };
 	bool comments = mode == ALL && shell_has_comments();
+	const char *inner_end = p; /* of the last "((": there is no other one before */
 
 	if (s.depth > DEPTH_MAX) {
 		s.uses->more = true;
@@ -394,6 +420,10 @@ static void scan_text(const struct scan *outer, const char *p, const char *end,
 	while (s.p < end) {
 		if (strchr("<>", *s.p) || is_at(s.p, end, "&>")) {
 			take_redirection(&s);
+		} else if (s.p >= inner_end && is_arithmetic(s.p, end, &inner_end)) {
+			scan_arithmetic(&s, s.p + 2, inner_end - 1);
+			s.p = inner_end + 1;
+			s.is_command = false;
 		} else if (strchr(SEPARATORS, *s.p)) {
 			s.is_command = true;
 			s.is_target = s.is_doc = s.evaluates = false;

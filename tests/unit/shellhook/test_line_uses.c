@@ -66,7 +66,7 @@ const char *shell_options(const char *line)
 
 /* --- tests --- */
 
-/* The names that a line uses, in the order of the table. */
+/* The names that a line uses, in the order of the table; and "+" if there are more. */
 static void names_of(const char *line, size_t len, char out[64])
 {
 	static struct uses uses;
@@ -88,6 +88,8 @@ static void names_of(const char *line, size_t len, char out[64])
 			assert_int_equal(uses.list[k].whole, words[i].body != NULL);
 			out[n++] = words[i].name[0];
 		}
+	if (uses.more)
+		out[n++] = '+';
 	out[n] = '\0';
 }
 
@@ -130,6 +132,14 @@ static void lines(void **state)
 		{ "cat 'b; g'", "" },
 		{ "{b}", "bfg" },
 		{ "cat <<<b", "" },
+		{ "cat <<$y\n:", "+" },
+		{ "echo $((1<<y)) \"$((1<<$y))\"\nb", "bfg" },
+		{ "((y<<=$y)); b", "bfg" },
+		{ "((y<<=$(g)))\nb", "bfg" },
+		{ "for ((y = 1; y << $y; )); do b; done", "bfg" },
+		{ "((cat <<E); (g))\na\nE\n", "fg" },
+		{ "$((cat <<$y); g)\n", "fg+" },
+		{ "echo 'y << $y' \"y << $y\"; g", "fg" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -171,8 +181,9 @@ static void any_line(void **state)
 /* Many openings without an end take no longer than their length allows. */
 static void deep_lines(void **state)
 {
-	static const char *const openings[] = { "$(", "${", "\"$(", "eval \"$(",
-		                                "`",  "(",  "\"",   "eval '" };
+	static const char *const openings[] = {
+		"$(", "${", "\"$(", "eval \"$(", "`", "(", "\"", "eval '", "((y ", "$(("
+	};
 
 	for (size_t i = 0; i < sizeof(openings) / sizeof(*openings); i++) {
 		size_t len = strlen(openings[i]), n = 20000 / len;
