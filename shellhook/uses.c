@@ -391,9 +391,9 @@ static void take_word(struct scan *s)
 
 static void take_redirection(struct scan *s)
 {
-	const char *begin = s->p;
+	const char *begin = s->p++;
 
-	while (s->p < s->end && strchr("<>&|!-", *s->p))
+	while (s->p < s->end && s->p[-1] != '-' && strchr("<>&|!-", *s->p))
 		s->p++;
 	s->is_target = (s->p == s->end || *s->p != '(') &&
 	               (s->p - begin < 2 || !is_at(s->p - 2, s->p, "&-"));

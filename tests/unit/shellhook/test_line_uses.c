@@ -140,6 +140,9 @@ static void lines(void **state)
 		{ "((cat <<E); (g))\na\nE\n", "fg" },
 		{ "$((cat <<$y); g)\n", "fg+" },
 		{ "echo 'y << $y' \"y << $y\"; g", "fg" },
+		{ "cat 2>&-|b", "bfg" },
+		{ "cat 2>&-&b", "bfg" },
+		{ "cat <&->x; b", "bfg" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
