@@ -149,8 +149,10 @@ def test_what_failed_leaves_the_tree_as_it_was(sandbox, mount, shell, seed):
 
 # --- killed, interrupted ---
 
+SLEEP = f"sleep 60.{os.getpid()}"  # no other worker's
 SLOW = (
-    "sort in > out; [ -e ok ] || { echo half > a; mv b n1; rm -r d/e; mkdir n2; echo x > n2/x; chmod 600 c; sleep 60; }"
+    "sort in > out; [ -e ok ] || { echo half > a; mv b n1; rm -r d/e; mkdir n2; echo x > n2/x; chmod 600 c; "
+    f"{SLEEP}; }}"
 )
 
 
@@ -176,7 +178,7 @@ def begin(sandbox):
 
 def ended(sandbox):
     """Whether no process of the step is left."""
-    return not sandbox.sh("pgrep -u $(id -u) -f '^sleep 60$'", check=False).stdout
+    return not sandbox.sh(f"pgrep -f '^{SLEEP}$'", check=False).stdout
 
 
 def test_interrupted(sandbox, slow):
