@@ -204,7 +204,6 @@ static void test_fingerprints(void **state)
 	kit_close(&k);
 }
 
-/* touch(1) is no new content, nor is the same content written again. */
 /* A file outside is judged by size and mtime; a link by its text. */
 static void test_named(void **state)
 {
@@ -240,6 +239,7 @@ static void test_named(void **state)
 	kit_close(&k);
 }
 
+/* touch(1) is no new content, nor is the same content written again. */
 static void test_touched(void **state)
 {
 	struct kit k;
