@@ -12,6 +12,16 @@ def empty(sandbox, name="again"):
     return sandbox.mkdir(os.path.join(sandbox.path, name))
 
 
+def argv_of(form, path, top):
+    """How an export is run, in the directory top."""
+    return {
+        "sh": ["bash", path, top],
+        "make": ["make", "-j4", "-f", path],
+        "snakemake": ["snakemake", "-q", "-c4", "-s", path],
+        "cwl": ["cwltool", "--quiet", "--preserve-entire-environment", "--outdir", top, path],
+    }[form]
+
+
 class Export:
     """One format: exports, and runs in an empty directory."""
 
@@ -29,31 +39,24 @@ class Export:
         return self.start(path, empty(self.sandbox, f"again-{n}"), check)
 
     def start(self, path, top, check):
-        getattr(self, f"start_{self.name}")(path, top, check)
+        self.look_at(path, top)
+        cwd = "/" if self.name == "sh" else top
+        self.result = self.sandbox.run(*argv_of(self.name, path, top), cwd=cwd, check=check, timeout=60)
+        if self.name == "make" and check is True:  # all is done, and nothing would be done again
+            self.sandbox.run("make", "-q", "-f", path, cwd=top)
         return contents(os.path.join(top, "results") if self.name == "cwl" else top)
 
-    def start_sh(self, path, top, check):
-        subprocess.run(["shellcheck", path], check=True)
-        self.result = self.sandbox.run("bash", path, top, cwd="/", check=check)
-
-    def start_make(self, path, top, check):
-        self.result = self.sandbox.run("make", "-j4", "-f", path, cwd=top, check=check)
-        # all is done, and nothing would be done again
-        if check is True:
-            self.sandbox.run("make", "-q", "-f", path, cwd=top)
-
-    def start_cwl(self, path, top, check):
-        cwltool = ["cwltool", "--quiet", "--preserve-entire-environment"]
-        valid = self.sandbox.run(*cwltool, "--validate", path, cwd=top, timeout=60)
-        assert not valid.stderr and "is valid CWL" in valid.stdout
-        self.result = self.sandbox.run(*cwltool, "--outdir", top, path, cwd=top, check=check, timeout=60)
-
-    def start_snakemake(self, path, top, check):
-        snakemake = ["snakemake", "-q", "-s", path]
-        lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, timeout=60)
-        assert "Congratulations" in lint.stderr, lint
-        self.sandbox.run(*snakemake, "-n", cwd=top, timeout=60)
-        self.result = self.sandbox.run(*snakemake, "-c4", cwd=top, check=check, timeout=60)
+    def look_at(self, path, top):
+        """What checks that format finds nothing wrong in it."""
+        if self.name == "sh":
+            subprocess.run(["shellcheck", path], check=True)
+        elif self.name == "cwl":
+            valid = self.sandbox.run("cwltool", "--quiet", "--validate", path, cwd=top, timeout=60)
+            assert not valid.stderr and "is valid CWL" in valid.stdout
+        elif self.name == "snakemake":
+            lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, timeout=60)
+            assert "Congratulations" in lint.stderr, lint
+            self.sandbox.run("snakemake", "-q", "-n", "-s", path, cwd=top, timeout=60)
 
 
 def same(sandbox, found, *names):

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import functools
 import glob
+import io
 import json
 import os
 import pwd
@@ -19,7 +20,9 @@ import signal
 import socket
 import stat
 import subprocess
+import tarfile
 import time
+import zlib
 
 import pexpect
 import pytest
@@ -84,6 +87,34 @@ def contents(top):
             with open(path, "rb") as file:
                 found[os.path.relpath(path, os.fsencode(top)).decode("utf-8", "surrogateescape")] = file.read()
     return found
+
+
+def seeds(count, an_hour):
+    """Numbers of random cases: those of SHFS_TEST_SEEDS, else 1 to count; or with SHFS_TEST_SOAK others, so many
+    for each hour of it."""
+    hours = float(os.environ.get("SHFS_TEST_SOAK", "0"))
+    if hours:
+        first = zlib.crc32(os.environ["SHFS_TEST_DIR"].encode())
+        return range(first, first + int(hours * an_hour))
+    return [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "").split()] or range(1, count + 1)
+
+
+def project_files(sandbox):
+    """{name: content} of all files of the project, read by its user: root may not look into another's mount."""
+    with tarfile.open(fileobj=io.BytesIO(sandbox.run("tar", "c", ".").stdout_bytes)) as tar:
+        return {m.name.removeprefix("./"): tar.extractfile(m).read() for m in tar if m.isreg() or m.islnk()}
+
+
+def ids_of(sandbox, text):
+    """Of the commands with this text, the earliest first."""
+    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    return [c["id"] for c in commands if c["id"] and c["text"] == text][::-1]
+
+
+def stale_results(sandbox):
+    """Names of all that is stale."""
+    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
+    return {os.path.relpath(r["path"], sandbox.project) for c in found["commands"] for r in c["results"]}
 
 
 class User:

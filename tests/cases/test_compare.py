@@ -7,6 +7,7 @@ import re
 import pytest
 
 from analysis import SORT
+from harness import ids_of
 
 pytestmark = pytest.mark.either
 
@@ -19,12 +20,6 @@ def study(work):
         work.run("sh run.sh")
         work.run(SORT)
     return work
-
-
-def ids(sandbox, text):
-    """Of the commands with this text, the earliest first."""
-    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
-    return [c["id"] for c in commands if c["id"] and c["text"] == text][::-1]
 
 
 def compare(sandbox, *args, check=1):
@@ -54,7 +49,7 @@ STUDY = [
 
 def test_up_the_chain(study, sandbox):
     assert compare(sandbox, "top.txt@1", "top.txt@2") == STUDY
-    assert compare(sandbox, *ids(sandbox, SORT)) == STUDY
+    assert compare(sandbox, *ids_of(sandbox, SORT)) == STUDY
     assert compare(sandbox, "out.csv@1", "out.csv@2") == STUDY[:1]
 
 
@@ -88,16 +83,16 @@ def test_what_it_shows(study, sandbox):
 def test_the_same(study, sandbox):
     study.run("sed -i s/5/3/ config.yaml; touch data/in.csv")
     study.run("sh run.sh")
-    runs = ids(sandbox, "sh run.sh")
+    runs = ids_of(sandbox, "sh run.sh")
     assert compare(sandbox, runs[0], runs[2], check=0) == [(["sh run.sh"] * 2, [])]
     assert sandbox.shfs("compare", runs[0], runs[2]).stdout.endswith("\nthe same\n")
     assert "both are the same run" in sandbox.shfs("compare", runs[0], "out.csv@1", check=2).stderr
 
 
 def test_a_rerun(study, sandbox):
-    first = ids(sandbox, SORT)[1]
+    first = ids_of(sandbox, SORT)[1]
     sandbox.shfs("rerun", "--command", first)
-    assert compare(sandbox, *ids(sandbox, SORT)[1:], check=0) == [([SORT] * 2, [])]
+    assert compare(sandbox, *ids_of(sandbox, SORT)[1:], check=0) == [([SORT] * 2, [])]
 
 
 def test_command_lines(study, sandbox):
@@ -122,7 +117,7 @@ def test_directories(work, sandbox):
         work.run(f"cd {name}")
         work.run("sort -r in > out; cat ../config.yaml > conf")
         work.run("cd ..")
-    [(_, differences)] = compare(sandbox, *ids(sandbox, "sort -r in > out; cat ../config.yaml > conf"))
+    [(_, differences)] = compare(sandbox, *ids_of(sandbox, "sort -r in > out; cat ../config.yaml > conf"))
     assert differences == [
         ("cwd", f"{sandbox.project}/a", f"{sandbox.project}/b", False), ("input", "a/in@1", "b/in@1", False),
         ("result", "a/out@1", "b/out@1", True),
@@ -136,9 +131,9 @@ def test_what_does_not_depend_on_input_alone(work, sandbox):
     text = "{ date +%N; cat data/in.csv; } > now"
     work.run(text)
     work.run(text)
-    [(_, differences)] = compare(sandbox, *ids(sandbox, text))
+    [(_, differences)] = compare(sandbox, *ids_of(sandbox, text))
     assert [(d[0], d[3]) for d in differences] == [("result", False)]
-    shown = sandbox.shfs("compare", *ids(sandbox, text), check=1).stdout
+    shown = sandbox.shfs("compare", *ids_of(sandbox, text), check=1).stdout
     assert "the command depends on something else" in shown and "+++ now@" in shown
 
 
@@ -177,7 +172,7 @@ def test_only_one_reads_it_and_statuses(work, sandbox):
     work.run(text)
     work.run("seq 2 > data/two.csv")
     work.run(text)
-    [(_, differences)] = compare(sandbox, *ids(sandbox, text))
+    [(_, differences)] = compare(sandbox, *ids_of(sandbox, text))
     assert [d for d in differences if d[0] != "program"] == [
         ("input", None, "data/two.csv@1", False), ("status", 0, 1, True), ("result", "all@1", "all@2", True),
     ]  # fmt: skip
@@ -254,5 +249,5 @@ def test_completion(study, sandbox):
     sandbox.shfs("sync")
     offered = sandbox.shfs("complete", "--", "compare", "out.csv@1", "out.csv@").stdout.split("\n")
     assert offered[0] == ":behind @" and len(offered) == 4
-    first = ids(sandbox, SORT)[0]
+    first = ids_of(sandbox, SORT)[0]
     assert first[:7] in sandbox.shfs("complete", "--", "compare", first[:5]).stdout

@@ -4,37 +4,20 @@ an input that changes, and a full run elsewhere. A rerun makes the tree that of 
 refuses, which stays as it was. SHFS_TEST_SEEDS says with which numbers, SHFS_TEST_LINES how many lines each has,
 SHFS_TEST_KINDS of which kinds; with SHFS_TEST_SOAK it goes on with others (./dev soak)."""
 
-import io
 import json
 import os
 import random
-import tarfile
-import zlib
 
 import pytest
 
+from harness import project_files, seeds, stale_results
 from pipelines import INPUTS, LINES, Pipelines
 
 pytestmark = [pytest.mark.either, pytest.mark.software]
 
-HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
-if HOURS:  # about 2 s each
-    SEEDS = [zlib.crc32(os.environ["SHFS_TEST_DIR"].encode()) + n for n in range(int(HOURS * 1800))]
-else:
-    SEEDS = [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "1 2 3 4 5 6 7 8").split()]
+SEEDS = seeds(8, an_hour=1800)
 N_LINES = int(os.environ.get("SHFS_TEST_LINES", "8"))
 KINDS = os.environ.get("SHFS_TEST_KINDS", " ".join(LINES)).split()
-
-
-def stale(sandbox):
-    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
-    return {os.path.basename(r["path"]) for command in found["commands"] for r in command["results"]}
-
-
-def contents(sandbox):
-    # root may not look into a mount of somebody else's
-    with tarfile.open(fileobj=io.BytesIO(sandbox.run("tar", "c", ".").stdout_bytes)) as tar:
-        return {os.path.basename(m.name): tar.extractfile(m).read() for m in tar if m.isfile()}
 
 
 def begin(sandbox, shell, work):
@@ -55,17 +38,17 @@ def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
     terminal, change = begin(sandbox, shell, work), work.change()
     for line in work.lines:
         terminal.run(line)
-    assert stale(sandbox) == set(), work.lines
-    before = contents(sandbox)
+    assert stale_results(sandbox) == set(), work.lines
+    before = project_files(sandbox)
     terminal.run(change)
     os.mkdir(tmp_path / "full")
     truth = work.executed(str(tmp_path / "full"), change)
     wanted = {name for name, content in truth.items() if content != before[name]} - set(INPUTS)
-    found = stale(sandbox)
+    found = stale_results(sandbox)
     said = "\n".join([*work.lines, change])
     assert wanted <= found, f"missing {wanted - found}\n{said}"
     assert found <= wanted, f"too many {found - wanted}\n{said}"
-    changed = contents(sandbox)
+    changed = project_files(sandbox)
     run = sandbox.shfs("rerun", "--json", "--yes", check=False)
     assert run.status in (0, 4), f"{run!r}\n{said}"
     made = {}  # by the last command that makes each
@@ -73,7 +56,7 @@ def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
     for command in sorted(commands, key=lambda c: c["begin"]):
         made |= dict.fromkeys((os.path.basename(r["path"]) for r in command["results"]), command["state"])
     stays = {name for name, state in made.items() if state in ("refused", "left_out")} if made else wanted
-    now = contents(sandbox)
+    now = project_files(sandbox)
     differs = {name for name in truth if now.get(name) != (changed if name in stays else truth)[name]}
     assert not differs, f"rerun, which left {stays}: {differs}\n{said}"
 
@@ -90,7 +73,7 @@ def test_why_beside_full_runs(sandbox, shell, tmp_path, seed):
     terminal = begin(sandbox, shell, work)
     for line in work.lines:
         terminal.run(line)
-    made = contents(sandbox)
+    made = project_files(sandbox)
     for name in INPUTS:
         os.mkdir(tmp_path / name)
     runs = {name: work.executed(str(tmp_path / name), work.change(name)) for name in INPUTS}
@@ -144,12 +127,12 @@ def test_what_is_restored_is_as_stale_as_it_was(sandbox, shell, seed):
         rev = b"".join(line[::-1] + b"\n" for line in files["out"].splitlines())
         return {"mid": mid, "out": files["mid"] + files["in2"], "late": rev}
 
-    now = contents(sandbox)
+    now = project_files(sandbox)
     truth = dict(now)
     for name in makers:
         truth[name] = made_of(truth)[name]
     # also what is right, but not what its line would make of what is there
     wanted = {name for name in makers if not now[name] == truth[name] == made_of(now)[name]}
-    assert stale(sandbox) == wanted, "\n".join(said)
+    assert stale_results(sandbox) == wanted, "\n".join(said)
     sandbox.shfs("rerun", "--yes")
-    assert contents(sandbox) == truth and stale(sandbox) == set(), "\n".join(said)
+    assert project_files(sandbox) == truth and stale_results(sandbox) == set(), "\n".join(said)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from harness import contents
+from harness import contents, ids_of
 from test_export import Export
 from test_hook import hook_dir
 
@@ -99,11 +99,6 @@ def definitions(sandbox, ident):
     return {d["name"]: d["text"] for d in show(sandbox, ident)["definitions"] if "name" in d and "text" in d}
 
 
-def ident_of(sandbox, text):
-    """The id of the latest command with this text."""
-    return next(c["id"] for c in commands(sandbox) if c["text"] == text)
-
-
 def logs(sandbox):
     found = b""
     for name in os.listdir(hook_dir(sandbox)):
@@ -139,7 +134,7 @@ def test_run_again_and_exported(typed, sandbox, kind):
         assert sandbox.read(path) == content, name
         # the run that was a rerun is run again, too
         sandbox.sh(f"rm -f {path}")
-        again = ident_of(sandbox, texts[name])
+        again = ids_of(sandbox, texts[name])[-1]
         assert again != ids[texts[name]]
         assert rerun(sandbox, again, check=False).status == 0 and sandbox.read(path) == content, name
     # from one script, in an empty directory
@@ -171,7 +166,7 @@ def test_redefined_between_lines(typed, sandbox):
     typed.run("r > c")
     for name, content in (("a", b"one\n"), ("b", b"two\n"), ("c", b"three\n")):
         sandbox.sh(f"rm -f {name}")
-        rerun(sandbox, ident_of(sandbox, f"r > {name}"))
+        rerun(sandbox, ids_of(sandbox, f"r > {name}")[-1])
         assert sandbox.read(name) == content
 
 
@@ -179,14 +174,14 @@ def test_shown(typed, sandbox, kind):
     typed.run("alias bt='sort -r'")
     typed.run("top() { bt data.txt\nhead -n 1 other.txt; }")
     typed.run("top > a; echo bt > b")
-    ident = ident_of(sandbox, "top > a; echo bt > b")
+    ident = ids_of(sandbox, "top > a; echo bt > b")[-1]
     shown = sandbox.shfs("show", ident).stdout
     assert "from its shell" in shown and "top () {" in shown and "alias bt" not in shown
     assert shown.count("\n") < sandbox.shfs("show", "--full", ident).stdout.count("\n")
     [definition] = [d for d in show(sandbox, ident)["definitions"] if d["kind"] != "options"]
     assert definition["kind"] == "function" and "head -n 1 other.txt" in definition["text"]
     typed.run("cat data.txt > c")
-    assert show(sandbox, ident_of(sandbox, "cat data.txt > c"))["definitions"] == []
+    assert show(sandbox, ids_of(sandbox, "cat data.txt > c")[-1])["definitions"] == []
 
 
 def test_noted_once(typed, sandbox):
@@ -195,7 +190,7 @@ def test_noted_once(typed, sandbox):
         typed.run(f"bt data.txt > a{i}")
     assert logs(sandbox).count(b"sort -r -k 1,1") == 2  # the line that defines it, and once
     for i in range(5):
-        assert definitions(sandbox, ident_of(sandbox, f"bt data.txt > a{i}")) == {"bt": "sort -r -k 1,1"}
+        assert definitions(sandbox, ids_of(sandbox, f"bt data.txt > a{i}")[-1]) == {"bt": "sort -r -k 1,1"}
 
 
 def test_secret_in_a_body(typed, sandbox):
@@ -203,10 +198,10 @@ def test_secret_in_a_body(typed, sandbox):
     typed.run("up > a")
     assert b"abcdefghijklmnop" not in logs(sandbox)
     before = contents(sandbox.project)
-    refused = rerun(sandbox, ident_of(sandbox, "up > a"), check=4)
+    refused = rerun(sandbox, ids_of(sandbox, "up > a")[-1], check=4)
     assert "a secret in it was not kept" in refused.stderr
     assert contents(sandbox.project) == before
-    shown = show(sandbox, ident_of(sandbox, "up > a"))["definitions"]
+    shown = show(sandbox, ids_of(sandbox, "up > a")[-1])["definitions"]
     assert "[redacted]" in shown[0]["text"] and shown[0]["redacted"]
 
 
@@ -221,11 +216,11 @@ def test_too_long(typed, sandbox, kind):
     assert len(logs(sandbox)) < 100000
     for name in ("a", "b"):
         before = contents(sandbox.project)
-        refused = rerun(sandbox, ident_of(sandbox, f"big > {name}"), check=4)
+        refused = rerun(sandbox, ids_of(sandbox, f"big > {name}")[-1], check=4)
         assert "big, an alias or a function whose text is not recorded" in refused.stderr
         assert contents(sandbox.project) == before
         assert sandbox.shfs("export", "sh", name, check=False).stderr.count("whose text is not recorded") == 1
-    rerun(sandbox, ident_of(sandbox, "big > c"))
+    rerun(sandbox, ids_of(sandbox, "big > c")[-1])
 
 
 def test_many(typed, sandbox, kind):
@@ -242,7 +237,7 @@ def test_what_does_not_run_again(typed, sandbox, body):
     typed.run(f"alias al='{body}'")
     typed.run("al; cat data.txt > a")
     before = contents(sandbox.project)
-    rerun(sandbox, ident_of(sandbox, "al; cat data.txt > a"), check=4)
+    rerun(sandbox, ids_of(sandbox, "al; cat data.txt > a")[-1], check=4)
     assert contents(sandbox.project) == before
 
 
@@ -250,7 +245,7 @@ def test_variables_of_a_body(typed, sandbox):
     typed.run(" hidden=data.txt")
     typed.run("alias va='cat $hidden'")
     typed.run("va > a")
-    refused = rerun(sandbox, ident_of(sandbox, "va > a"), check=4)
+    refused = rerun(sandbox, ids_of(sandbox, "va > a")[-1], check=4)
     assert "runs va, which uses the variable hidden" in refused.stderr
 
 
@@ -271,17 +266,17 @@ def test_forgotten(typed, sandbox, kind):
     typed.run(" alias bt='sort -r -k 7,7'")
     typed.run("bt data.txt > a")
     typed.run("bt data.txt > b")
-    sandbox.shfs("forget", "--yes", "--command", ident_of(sandbox, "bt data.txt > a"))
+    sandbox.shfs("forget", "--yes", "--command", ids_of(sandbox, "bt data.txt > a")[-1])
     assert logs(sandbox).count(b"-k 7,7") == 1
-    assert definitions(sandbox, ident_of(sandbox, "bt data.txt > b")) == {"bt": "sort -r -k 7,7"}
-    sandbox.shfs("forget", "--yes", "--command", ident_of(sandbox, "bt data.txt > b"))
+    assert definitions(sandbox, ids_of(sandbox, "bt data.txt > b")[-1]) == {"bt": "sort -r -k 7,7"}
+    sandbox.shfs("forget", "--yes", "--command", ids_of(sandbox, "bt data.txt > b")[-1])
     assert b"-k 7,7" not in logs(sandbox)
     index = b"".join(open(os.path.join(sandbox.store, n), "rb").read() for n in os.listdir(sandbox.store) if "index" in n)
     assert b"-k 7,7" not in index
     typed.run("bt data.txt > c")
-    assert definitions(sandbox, ident_of(sandbox, "bt data.txt > c")) == {"bt": "sort -r -k 7,7"}
+    assert definitions(sandbox, ids_of(sandbox, "bt data.txt > c")[-1]) == {"bt": "sort -r -k 7,7"}
     sandbox.shfs("reindex")
-    assert definitions(sandbox, ident_of(sandbox, "bt data.txt > c")) == {"bt": "sort -r -k 7,7"}
+    assert definitions(sandbox, ids_of(sandbox, "bt data.txt > c")[-1]) == {"bt": "sort -r -k 7,7"}
     sandbox.shfs("check")
 
 

@@ -4,46 +4,28 @@ what comes out is what lies in the project, or the export says before that it ma
 SHFS_TEST_SEEDS says with which numbers, SHFS_TEST_LINES how many lines each has; with SHFS_TEST_SOAK it goes on with
 others (./dev soak)."""
 
-import io
 import os
-import tarfile
-import zlib
 
 import pytest
 
-from harness import contents
+from exports import argv_of
+from harness import contents, project_files, seeds
 from pipelines import SHELL_STATE, Edits
 
 pytestmark = pytest.mark.either
 
-HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
-if HOURS:  # about 4 s each
-    SEEDS = [zlib.crc32(os.environ["SHFS_TEST_DIR"].encode()) + n for n in range(int(HOURS * 900))]
-else:
-    SEEDS = [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "1 2 3 4").split()]
+SEEDS = seeds(4, an_hour=900)
 N_LINES = int(os.environ.get("SHFS_TEST_LINES", "10"))
 SLOW = ("snakemake", "cwl")  # take seconds to start: one of them for each tenth project
 FORMS = os.environ.get("SHFS_TEST_FORMS", "sh make").split()
 
 
-def project_files(sandbox):
-    # root may not look into a mount of somebody else's
-    with tarfile.open(fileobj=io.BytesIO(sandbox.run("tar", "c", ".").stdout_bytes)) as tar:
-        return {m.name.removeprefix("./"): tar.extractfile(m).read() for m in tar if m.isreg() or m.islnk()}
-
-
 def run_export(sandbox, form, path, top):
     """The files that an export makes where there is nothing else."""
-    argv = {
-        "sh": ["bash", path, top],
-        "make": ["make", "-j3", "-f", path],
-        "snakemake": ["snakemake", "-q", "-c3", "-s", path],
-        "cwl": ["cwltool", "--quiet", "--preserve-entire-environment", "--outdir", top, path],
-    }[form]
     home = sandbox.mkdir(f"{top}.home")
     clean = ["env", "-i", f"PATH={sandbox.env['PATH']}", f"HOME={home}", f"TMPDIR={home}", "LC_ALL=C.UTF-8"]
     clean += [f"{name}={value}" for name, value in sandbox.env.items() if name.endswith("SAN_OPTIONS")]
-    done = sandbox.run(*clean, *argv, cwd=top, check=False, timeout=60)
+    done = sandbox.run(*clean, *argv_of(form, path, top), cwd=top, check=False, timeout=60)
     return done, contents(f"{top}/results" if form == "cwl" else top)
 
 

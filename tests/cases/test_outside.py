@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from harness import stale_results
+
 pytestmark = pytest.mark.users("ordinary")
 NOTE = "files outside are known by their names alone"
 
@@ -71,34 +73,29 @@ def test_by_name_alone(sandbox, bash):
     assert "~/data/own  outside, not recorded" in sandbox.shfs("why", "out").stdout
 
 
-def stale(sandbox):
-    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
-    return {r["path"].rsplit("/", 1)[1] for c in found["commands"] for r in c["results"]}
-
-
 def test_stale(sandbox, bash):
     """A file outside that has changed since makes stale what it went into, until that is made again."""
     sandbox.sh("mkdir ../bin; printf '#!/bin/sh\nsort \"$1\"\n' > ../bin/tool; chmod +x ../bin/tool; sleep .05")
     for line in (f"sort {A} > a", f"rev < {A} > b", "sort a > aa", "~/bin/tool in > c", "sort in > d"):
         bash.run(line)
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     bash.run(f"chmod 600 {A}; ln {A} ../data/other")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     bash.run(f"echo more >> {A}; sleep .05")
-    assert stale(sandbox) == {"a", "b", "aa"}
+    assert stale_results(sandbox) == {"a", "b", "aa"}
     shown = sandbox.shfs("stale", check=1).stdout
     assert f"{A}@1  has changed since" in shown
     sandbox.shfs("rerun", "--yes")
-    assert not stale(sandbox) and f"{A}@2" in sandbox.shfs("why", "aa").stdout
+    assert not stale_results(sandbox) and f"{A}@2" in sandbox.shfs("why", "aa").stdout
     bash.run("sed -i s/sort/rev/ ../bin/tool; sleep .05")
-    assert stale(sandbox) == {"c"}
+    assert stale_results(sandbox) == {"c"}
     bash.run("~/bin/tool in > c")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     bash.run(f"rm {A}")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     # what a command itself has left outside is no input of it
     bash.run("sort in > ../data/own; head -3 ../data/own > e; sort in2 > ../data/own")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
 
 
 def test_links(sandbox, bash):
@@ -108,17 +105,17 @@ def test_links(sandbox, bash):
              "e": "ls -l dir d > e; readlink chain >> e", "f": "cat < chain > f", "g": "sort plain > g"}
     for line in lines.values():
         bash.run(line)
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     sources = {name: {v["path"].rsplit("/", 1)[1] for v in json.loads(sandbox.shfs("why", name, "--json").stdout)["versions"][1:]}
                for name in lines}
     assert sources["a"] == {"latest", "one"} and sources["b"] == {"chain", "latest", "one"} and sources["c"] == {"dir", "one"}
     assert not sources["e"] and sources["f"] == {"chain", "latest", "one"} and sources["g"] == {"plain"}
     bash.run("ln -sfn two d/latest; : pointed")
-    assert stale(sandbox) == {"a", "b", "f"}
+    assert stale_results(sandbox) == {"a", "b", "f"}
     sandbox.shfs("rerun", "--yes")
-    assert not stale(sandbox) and sandbox.read("a") == b"1\n2\n3\n4\n5\n6\n"
+    assert not stale_results(sandbox) and sandbox.read("a") == b"1\n2\n3\n4\n5\n6\n"
     bash.run("rm dir; mkdir dir; seq 9 > dir/one; : a directory")
-    assert "c" in stale(sandbox)
+    assert "c" in stale_results(sandbox)
 
 
 def test_removed_link(sandbox, bash):
@@ -127,16 +124,16 @@ def test_removed_link(sandbox, bash):
         bash.run(line)
     found = sandbox.shfs("undelete", ".")
     assert found.status == 0 and not found.stderr, found
-    assert sandbox.run("readlink", "latest").stdout == "one\n" and not stale(sandbox)
+    assert sandbox.run("readlink", "latest").stdout == "one\n" and not stale_results(sandbox)
 
 
 def test_link_pointed_back(sandbox, bash):
     sandbox.sh("seq 5 > one; seq 6 > two; ln -s one latest")
     for line in ("sort latest > a", "ln -sfn two latest", "cat latest > b", "ln -sfn one latest", "cat latest > c"):
         bash.run(line)
-    assert stale(sandbox) == {"b"}
+    assert stale_results(sandbox) == {"b"}
     bash.run("ln -sfn one latest; : the same again")
-    assert stale(sandbox) == {"b"}
+    assert stale_results(sandbox) == {"b"}
 
 
 def test_own_mount_by_another_name(sandbox, bash):
@@ -153,12 +150,12 @@ def test_what_a_command_keeps_outside(sandbox, bash):
     sandbox.write("train.py", "import sys\nopen('log', 'w').write(open(sys.argv[1]).read())\nopen(sys.argv[2], 'a').write('more')\n")
     for n in range(3):
         bash.run(f"python3 train.py in ../data/model.bin; sleep .05; : {n}")
-        assert not stale(sandbox)
+        assert not stale_results(sandbox)
     bash.run(f"sort {A} > a; sleep .05")
     bash.run(f"cp {A} ../data/same; cat ../data/same > {A}; touch {A}; sleep .05")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     bash.run(f"sed s/9/8/ ../data/same > {A}; touch -r ../data/same {A}")
-    assert stale(sandbox) == {"a"}
+    assert stale_results(sandbox) == {"a"}
 
 
 def test_stages(sandbox, bash):
@@ -168,7 +165,7 @@ def test_stages(sandbox, bash):
         bash.run(line)
     assert all(f"{A}@1  source" in sandbox.shfs("why", name).stdout for name in "abc")
     bash.run(f"echo more >> {A}; sleep .05")
-    assert stale(sandbox) == {"a", "b", "c"}
+    assert stale_results(sandbox) == {"a", "b", "c"}
 
 
 def test_secret_outside(sandbox, bash):

@@ -8,19 +8,14 @@ import json
 import os
 import random
 import signal
-import zlib
 
 import pytest
 
-from harness import disk, wait_until
+from harness import disk, seeds, stale_results, wait_until
 
 pytestmark = pytest.mark.either
 
-HOURS = float(os.environ.get("SHFS_TEST_SOAK", "0"))
-if HOURS:  # about 2 s each
-    SEEDS = [zlib.crc32(os.environ["SHFS_TEST_DIR"].encode()) + n for n in range(int(HOURS * 1800))]
-else:
-    SEEDS = [int(seed) for seed in os.environ.get("SHFS_TEST_SEEDS", "1 2 3 4 5 6 7 8").split()]
+SEEDS = seeds(8, an_hour=1800)
 
 FILES = "a b c d/a d/b d/e/a empty ro two"
 DIRECTORIES = "d d/e hollow"
@@ -116,16 +111,6 @@ def line_of(seed):
     return "; ".join(["sort in > out", *(f"[ -e ok ] || {{ {step}; }}" for step in steps), f"[ -e ok ] || {{ {chosen.choice(ENDS)}; }}"])
 
 
-def command(sandbox, text):
-    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
-    return next(c["id"] for c in commands if c["text"] == text)
-
-
-def stale(sandbox):
-    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
-    return {r["path"] for one in found["commands"] for r in one["results"]}
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_failed_leaves_the_tree_as_it_was(sandbox, mount, shell, seed):
     there = mount()
@@ -136,12 +121,12 @@ def test_what_failed_leaves_the_tree_as_it_was(sandbox, mount, shell, seed):
     work.run(line)
     work.run("rm ok; echo 0 >> in")
     there.settle()
-    before, was_stale = tree(sandbox), stale(sandbox)
+    before, was_stale = tree(sandbox), stale_results(sandbox)
     run = sandbox.shfs("rerun", "--yes", check=False)
     there.settle()
     assert run.status == 1 and not differences(before, tree(sandbox)), f"{line}\n{run!r}"
     assert "shfs: warning" not in run.stderr, run.stderr
-    assert stale(sandbox) == was_stale
+    assert stale_results(sandbox) == was_stale
     # what has failed remains in history
     commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
     assert [c["status"] for c in commands if c["text"] == line][0] != 0

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from analysis import PROJECT, SORT, lay_out
-from harness import Shell, contents, wait_until
+from harness import Shell, contents, ids_of, wait_until
 
 pytestmark = pytest.mark.either
 
@@ -31,12 +31,6 @@ def rerun(sandbox, *args, check=True):
         (c["text"], c["state"], {r["path"].removeprefix(sandbox.project + "/"): r["outcome"] for r in c["results"]})
         for c in found["commands"]
     ]
-
-
-def command(sandbox, text):
-    """The id of the latest command with this text."""
-    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
-    return next(c["id"] for c in commands if c["text"] == text)
 
 
 def stale(sandbox):
@@ -130,12 +124,12 @@ def test_they_are_recorded_as_if_they_had_been_typed(study, sandbox):
 
 
 def test_one_command(study, sandbox):
-    found = rerun(sandbox, "--command", command(sandbox, SORT)[:7])
+    found = rerun(sandbox, "--command", ids_of(sandbox, SORT)[-1][:7])
     assert found == [(SORT, "ran", {"top.txt": "same"})]
     assert "no command's id" in sandbox.shfs("rerun", "--command", "ffffffff", check=3).stderr
     sandbox.shfs("rerun", "--command", "ffffffff", "out.csv", check=2)
     study.run("date +%N > now")
-    assert rerun(sandbox, "--command", command(sandbox, "date +%N > now")) == [
+    assert rerun(sandbox, "--command", ids_of(sandbox, "date +%N > now")[-1]) == [
         ("date +%N > now", "ran", {"now": "different"})
     ]
 
@@ -219,7 +213,7 @@ def test_circles(work, sandbox):
     if run.status:  # whatever is refused, is for what was there is gone
         assert run.status == 4 and "had another content then" in run.stderr
         assert sandbox.read("a") == b"3\n2\n1\n"
-    rerun(sandbox, "--scratch", "--command", command(sandbox, "sort a > b"))
+    rerun(sandbox, "--scratch", "--command", ids_of(sandbox, "sort a > b")[-1])
 
 
 @pytest.mark.backends
@@ -275,7 +269,7 @@ def test_what_the_store_does_not_have_is_kept_for_a_moment(work, sandbox):
     sandbox.write(".shfsignore", b"s\n")
     work.run("sort data/in.csv > s; test ! -e stop")
     work.run("touch stop; echo by hand > s")
-    run = sandbox.shfs("rerun", "--yes", "--force", "--command", command(sandbox, "sort data/in.csv > s; test ! -e stop"), check=1)
+    run = sandbox.shfs("rerun", "--yes", "--force", "--command", ids_of(sandbox, "sort data/in.csv > s; test ! -e stop")[-1], check=1)
     assert sandbox.read("s") == b"by hand\n" and "s@2  as it was" in run.stdout, run
 
 
@@ -318,7 +312,7 @@ def test_interrupted(work, sandbox):
     text = "[ ! -e slower ] || sleep 30; cat data/in.csv > d"
     work.run(text)
     sandbox.sh("touch slower")
-    work.send(f"shfs rerun --command {command(sandbox, text)}\r")
+    work.send(f"shfs rerun --command {ids_of(sandbox, text)[-1]}\r")
     work.pty.expect_exact("in ~/project")
     time.sleep(0.5)
     work.send("\x03")
@@ -416,9 +410,9 @@ def test_variables_that_are_known(work, sandbox):
     ]
     for text in texts:
         work.run(text)
-        assert rerun(sandbox, "--command", command(sandbox, text))[0][1] == "ran", text
+        assert rerun(sandbox, "--command", ids_of(sandbox, text)[-1])[0][1] == "ran", text
     work.run("echo $rate $(cat data/in.csv) > rated")
-    ident = command(sandbox, "echo $rate $(cat data/in.csv) > rated")
+    ident = ids_of(sandbox, "echo $rate $(cat data/in.csv) > rated")[-1]
     assert "uses the variable rate" in sandbox.shfs("rerun", "--command", ident, check=4).stderr
     # whoever gives it a value knows it
     sandbox.shfs("rerun", "--command", ident, env={"rate": "4"})
@@ -463,7 +457,7 @@ def test_not_recorded(sandbox, mount, shell):
     bash.run("cd ..")
     bash.close()
     there.unmount()
-    ident = command(sandbox, "sort -r in > out")
+    ident = ids_of(sandbox, "sort -r in > out")[-1]
     run = sandbox.shfs("rerun", "--command", ident, check=4)
     assert "is not recorded now" in run.stderr and "--scratch" in run.stderr
     sandbox.write("out", "by hand\n")
@@ -504,12 +498,12 @@ def test_scratch(study, sandbox):
 
 def test_a_command_with_what_it_read_then(study, sandbox):
     study.run("sed -i s/3/5/ config.yaml; rm data/in.csv")
-    first = command(sandbox, "sh run.sh")
+    first = ids_of(sandbox, "sh run.sh")[-1]
     top = f"{sandbox.path}/tmp/copy"
     assert rerun(sandbox, f"--scratch={top}", "--command", first) == [("sh run.sh", "ran", {"out.csv": "same"})]
     assert contents(top)["config.yaml"].startswith(b"rate: 3")
     study.run("date +%N > now; cat config.yaml >> now")
-    found = rerun(sandbox, "--scratch", "--command", command(sandbox, "date +%N > now; cat config.yaml >> now"))
+    found = rerun(sandbox, "--scratch", "--command", ids_of(sandbox, "date +%N > now; cat config.yaml >> now")[-1])
     assert found[0][2] == {"now": "different"}
 
 
@@ -519,7 +513,7 @@ def test_what_was_edited_in_place_can_be_in_a_copy(work, sandbox):
     work.run("sed -i s/1/7/ a; cat a > b")
     work.run("mv b c; rm a")
     for text, outcome in ("sed -i s/1/7/ a; cat a > b", {"a": "same", "b": "same"}), ("mv b c; rm a", {"c": "same"}):
-        assert rerun(sandbox, "--scratch", "--command", command(sandbox, text))[0][2] == outcome
+        assert rerun(sandbox, "--scratch", "--command", ids_of(sandbox, text)[-1])[0][2] == outcome
 
 
 @pytest.mark.users("ordinary")
@@ -529,7 +523,7 @@ def test_in_directories(work, sandbox):
     work.run("sort -r in.csv ../results/deep/a > ../results/b; mkdir ../made; cp in.csv ../made/c")
     text = "sort -r in.csv ../results/deep/a > ../results/b; mkdir ../made; cp in.csv ../made/c"
     top = f"{sandbox.path}/tmp/copy"
-    found = rerun(sandbox, f"--scratch={top}", "--command", command(sandbox, text))
+    found = rerun(sandbox, f"--scratch={top}", "--command", ids_of(sandbox, text)[-1])
     assert found[0][1:] == ("ran", {"results/b": "same", "made/c": "same"})
     assert set(contents(top)) == {"data/in.csv", "results/deep/a", "results/b", "made/c"}
 
@@ -537,7 +531,7 @@ def test_in_directories(work, sandbox):
 @pytest.mark.users("ordinary")
 def test_what_a_copy_cannot_have(work, sandbox):
     work.run(f"cat {sandbox.project}/data/in.csv > x")
-    ident = command(sandbox, f"cat {sandbox.project}/data/in.csv > x")
+    ident = ids_of(sandbox, f"cat {sandbox.project}/data/in.csv > x")[-1]
     assert "by their absolute paths" in sandbox.shfs("rerun", "--scratch", "--command", ident, check=4).stderr
     assert not [n for n in os.listdir(f"{sandbox.path}/tmp") if n.startswith("shfs-rerun")]
 
@@ -550,9 +544,9 @@ def test_missing_version(sandbox, mount, shell):
     bash = shell()
     bash.run("cksum < big.bin > sum")
     # as long as it is there
-    assert rerun(sandbox, "--scratch", "--command", command(sandbox, "cksum < big.bin > sum"))[0][2] == {"sum": "same"}
+    assert rerun(sandbox, "--scratch", "--command", ids_of(sandbox, "cksum < big.bin > sum")[-1])[0][2] == {"sum": "same"}
     bash.run("rm big.bin")
-    run = sandbox.shfs("rerun", "--scratch", "--command", command(sandbox, "cksum < big.bin > sum"), check=4)
+    run = sandbox.shfs("rerun", "--scratch", "--command", ids_of(sandbox, "cksum < big.bin > sum")[-1], check=4)
     assert "needs big.bin@1, which is not archived" in run.stderr
 
 
@@ -590,7 +584,7 @@ def test_completion(study, sandbox):
     def offered(*words):
         return sandbox.shfs("complete", "--", *words).stdout.split("\n")[:-1]
 
-    ident = command(sandbox, SORT)
+    ident = ids_of(sandbox, SORT)[-1]
     assert any(o.startswith(ident[:7]) for o in offered("rerun", "--command", ident[:5]))
     assert offered("rerun", "con") == [":files"] and offered("rerun", "--scratch", "con") == [":files"]
     assert offered("rerun", "--scratch=") == [":behind =", ":directories"]

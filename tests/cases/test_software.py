@@ -7,21 +7,15 @@ import subprocess
 
 import pytest
 
-from harness import wait_until
+from harness import ids_of, wait_until
 from test_forget import places
 from test_secrets import configure
 
 pytestmark = [pytest.mark.either, pytest.mark.software]
 
 
-def history(sandbox, text):
-    """Ids of the commands with this text, the earliest first."""
-    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
-    return [c["id"] for c in commands if c["text"] == text][::-1]
-
-
 def shown(sandbox, text, which=-1):
-    return json.loads(sandbox.shfs("show", "--json", history(sandbox, text)[which]).stdout)
+    return json.loads(sandbox.shfs("show", "--json", ids_of(sandbox, text)[which]).stdout)
 
 
 def software(sandbox, text, which=-1):
@@ -79,10 +73,10 @@ def test_programs_of_dpkg(work, sandbox):
     for name in "sort", "gzip", "awk":
         path = os.path.realpath(f"/usr/bin/{name}")
         assert package(sandbox, line, path) == dpkg(path)
-    out = sandbox.shfs("show", history(sandbox, line)[0]).stdout
+    out = sandbox.shfs("show", ids_of(sandbox, line)[0]).stdout
     _, name, version = dpkg("/usr/bin/sort")
     assert f"{name} {version} (dpkg)" in out
-    assert "environment" not in out and "PATH=" in sandbox.shfs("show", "-f", history(sandbox, line)[0]).stdout
+    assert "environment" not in out and "PATH=" in sandbox.shfs("show", "-f", ids_of(sandbox, line)[0]).stdout
     assert "/usr/bin/bash" not in software(sandbox, line)  # the shell itself
     # a script of a package, and its interpreter
     work.run("zgrep a x.gz > z")
@@ -121,7 +115,7 @@ def test_another_version(work, sandbox):
             os.unlink(old)
     # what was true then stays true
     assert package(sandbox, f"{samtools} > out.txt", samtools, 0) == ("conda", "samtools", "1.16")
-    ids = history(sandbox, f"{samtools} > out.txt")
+    ids = ids_of(sandbox, f"{samtools} > out.txt")
     found = json.loads(sandbox.shfs("compare", "--json", *ids, check=1).stdout)["stages"][-1]["differences"]
     assert [(d["what"], d["explained"]) for d in found] == [("software", False), ("result", True)]
     assert "samtools 1.16 (conda)" in found[0]["first"] and "samtools 1.17 (conda)" in found[0]["second"]
@@ -141,7 +135,7 @@ def test_replaced_without_a_package(work, sandbox):
     work.run(f"{mine} > out.txt")
     wait_until(lambda: software(sandbox, f"{mine} > out.txt")[mine]["mtime"] != before, "the new one is known")
     work.run(f"{mine} > out.txt")
-    first, second, third = history(sandbox, f"{mine} > out.txt")
+    first, second, third = ids_of(sandbox, f"{mine} > out.txt")
     found = json.loads(sandbox.shfs("compare", "--json", first, second, check=1).stdout)["stages"][-1]["differences"]
     assert [d["what"] for d in found] == ["software", "result"]
     sandbox.shfs("compare", second, third)  # the same
@@ -186,11 +180,11 @@ def test_environment(work, sandbox):
     third = variables(sandbox, "printenv HOME PYTHONPATH > out.txt || true")
     assert "PYTHONPATH" not in third and "LAB_X" not in third and third["HOME"] == sandbox.home
     assert shown(sandbox, "env -i /bin/cat out.txt > other.txt")["environment"] is not None
-    first, second = history(sandbox, "printenv HOME PYTHONPATH > out.txt")
+    first, second = ids_of(sandbox, "printenv HOME PYTHONPATH > out.txt")
     found = json.loads(sandbox.shfs("compare", "--json", first, second, check=1).stdout)["stages"][-1]["differences"]
     assert [(d["what"], d["first"], d["second"]) for d in found[:1]] == [("environment", "PYTHONPATH=/one", "PYTHONPATH=/two")]
     assert [(d["what"], d["explained"]) for d in found[1:]] == [("result", True)]
-    (last,) = history(sandbox, "printenv HOME PYTHONPATH > out.txt || true")
+    (last,) = ids_of(sandbox, "printenv HOME PYTHONPATH > out.txt || true")
     out = sandbox.shfs("compare", second, last, check=1).stdout
     assert "- with PYTHONPATH=/two" in out and "+ with PYTHONPATH, which was not set" in out
 
@@ -223,8 +217,8 @@ def test_forgotten(work, mounted, sandbox):
     package(sandbox, line, mine)
     package(sandbox, "sort data/in.csv > s", "/usr/bin/sort")
     sandbox.shfs("export", "tar", "r", "-o", f"{sandbox.home}/part.tar")
-    sandbox.shfs("forget", "--yes", "--command", history(sandbox, line)[0])
-    sandbox.shfs("forget", "--yes", "--command", history(sandbox, "sort data/in.csv > s")[0])
+    sandbox.shfs("forget", "--yes", "--command", ids_of(sandbox, line)[0])
+    sandbox.shfs("forget", "--yes", "--command", ids_of(sandbox, "sort data/in.csv > s")[0])
     assert package(sandbox, "TZ=Africa/Lome sort -r data/in.csv > r", "/usr/bin/sort") == dpkg("/usr/bin/sort")
     work.run("cd /")
     mounted.unmount()
