@@ -333,7 +333,8 @@ static void forget_noted(void)
 		remove_noted(noted.n - 1);
 }
 
-/* Sets where the fresh ones were written, at the end of the log; if they were. */
+/* Sets where the fresh definitions were written, at the end of the log; forgets them if
+ * they were not. */
 static void settle_noted(int fd, size_t len, bool written)
 {
 	off_t end = noted.n && written ? lseek(fd, 0, SEEK_CUR) : -1;

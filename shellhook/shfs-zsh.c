@@ -200,8 +200,8 @@ static void add_zsh_text(struct text *t, char *s)
 /* zsh's code of a function is at most so many times as long as its text. */
 #define CODE_FACTOR 16
 
-/* One that is not loaded yet has no body, and one with options of its own (emulate -c)
- * would not have them when it is defined again. */
+/* A function that is not loaded yet has no body, and one with options of its own (emulate
+ * -c) would not have them when it is defined again. */
 void shell_load_function(struct definition *d, size_t max)
 {
 	static struct text body;

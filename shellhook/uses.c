@@ -15,7 +15,7 @@
 	"_" DIGITS "abcdefghijklmnopqrstuvwxyz"                                          \
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* What words are looked up as. */
+/* Words are looked up as this. */
 enum mode {
 	EXPORTED,  /* a quoted text: bash -c 'f x' */
 	FUNCTIONS, /* the body of a function: aliases are replaced when it is defined */

@@ -13,7 +13,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a word stands for in the shell. Pointers are borrowed until the next look-up. */
+/* The definition of a word in the shell. Pointers are borrowed until the next look-up. */
 struct definition {
 	char kind; /* as in a D1 record: docs/shellhook.md */
 	const char *name, *body;

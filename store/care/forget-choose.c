@@ -369,8 +369,8 @@ static int executed_programs(struct shfs_forget *f, struct shfs_ids *all,
 }
 
 /* Adds what is recorded of programs that no process which stays has executed, and of
- * files to forget. That of a script goes with the process that was the first to execute
- * it. */
+ * files to forget. The record of a script goes with the process that was the first to
+ * execute it. */
 static int add_programs(struct shfs_forget *f)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;

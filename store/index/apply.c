@@ -227,7 +227,7 @@ static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
 	struct shfs_sight sight;
 	int r;
 
-	/* nothing watches it: a chmod or a new name is no new version */
+	/* a file outside is not watched: a chmod or a new name is no new version */
 	if (in->flags & SHFS_ACCESS_NAMED && f->versions &&
 	    shfs_content_is_unchanged(&f->content, &seen)) {
 		seen.mtime_ns = f->content.mtime_ns;

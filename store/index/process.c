@@ -272,8 +272,8 @@ static bool word_is_outside(const char *word, const char *root)
 	       (equals && is_outside(equals + 1, root));
 }
 
-/* May its arguments or streams name a file outside of the project? Those of another
- * machine are not asked: nothing here would tell more of its files. */
+/* May the arguments or streams of a process name a file outside of the project? Those of
+ * another machine are not looked at: nothing here would tell more of its files. */
 static bool names_outside(const struct shfs_ingest *ing, const struct shfs_rec_process *p)
 {
 	const char *root = ing->producer.root.data ?: "";

@@ -210,7 +210,7 @@ EDITS = {
         "find . -name 'o*' | sort | xargs -r cat > all{n}",
     ),
 }  # fmt: skip
-# These need what only their shell knows, or what lies elsewhere.
+# Lines that need what only their shell knows, or what lies elsewhere.
 NEEDY = {
     "shell": ("so {a} > {o}", "cat {a} | so > {o}", "twice {a} > {o}", "sort $X > {o}", "X={a}"),
     "kept elsewhere": ("sort {a} > $TMPDIR/kept", "cat $TMPDIR/kept {b} > {o}", "cp {a} ../kept", "cat ../kept {b} > {o}"),

@@ -35,7 +35,7 @@ static void listed_variables(void **state)
 	SELECTED("", "TZ=UTC", "TZ=UTC\0"); /* without a NUL at its end */
 }
 
-/* Those of the user come behind the built-in ones; the last that matches decides. */
+/* Patterns of the user come behind the built-in ones; the last that matches decides. */
 static void patterns_of_the_user(void **state)
 {
 	SELECTED("GENOME_* !HOME\n", "HOME=/h\0GENOME_DIR=/g\0TZ=UTC\0",
