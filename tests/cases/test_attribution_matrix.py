@@ -4,7 +4,6 @@ every write must be credited to its line, and nothing else to anybody."""
 
 import json
 import os
-import subprocess
 
 import pytest
 
@@ -319,10 +318,7 @@ THREADS = r"""
 
 @SHELLS
 def test_programs_that_no_library_sees(sandbox, shfs, mounted, shell, kind):
-    source = os.path.join(sandbox.path, "static.c")
-    sandbox.write_outside(source, STATIC)
-    static = os.path.join(sandbox.path, "static")
-    subprocess.run(["gcc", "-static", "-D_GNU_SOURCE", "-o", static, source], check=True)
+    static = sandbox.compile("static", STATIC, "-static")
     threads = sandbox.compile("threads", THREADS)
     lines = {
         f"{static} raw1 raw2": "raw1 raw2",
