@@ -21,18 +21,6 @@ struct shfs_hooklog {
 	uint64_t damaged;
 };
 
-/* Number of fields of each record between RS and LF, with the tag and both sequence
- * numbers. */
-static const struct {
-	char tag[4];
-	enum shfs_record_type type;
-	int fields;
-} layouts[] = {
-	{ "S1", SHFS_REC_SESSION, 12 },   { "B1", SHFS_REC_BEGIN, 9 },
-	{ "B2", SHFS_REC_BEGIN, 9 },      { "F1", SHFS_REC_FINISH, 7 },
-	{ "D1", SHFS_REC_DEFINITION, 6 }, { "U1", SHFS_REC_USES, 5 },
-};
-
 static int hooklog_new(struct shfs_hooklog **out)
 {
 	*out = calloc(1, sizeof(**out));
@@ -163,6 +151,7 @@ static int parse_times(const struct shfs_bytes *real, struct shfs_record *rec)
 	return 0;
 }
 
+/* S1 seq pid start_ticks boot_id pidns real boot host shell tty cwd seq */
 static int parse_session(const struct shfs_bytes *f, struct shfs_record *rec)
 {
 	struct shfs_rec_session *s = &rec->session;
@@ -178,6 +167,7 @@ static int parse_session(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
+/* B1 seq number real boot lastpid hidden cwd text seq; B2: redacted */
 static int parse_begin(const struct shfs_bytes *f, struct shfs_record *rec)
 {
 	struct shfs_rec_begin *b = &rec->begin;
@@ -191,6 +181,7 @@ static int parse_begin(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
+/* F1 seq number real boot lastpid status seq */
 static int parse_finish(const struct shfs_bytes *f, struct shfs_record *rec)
 {
 	struct shfs_rec_finish *e = &rec->finish;
@@ -209,6 +200,7 @@ static int parse_finish(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
+/* D1 seq kind kept name body seq */
 static int parse_definition(const struct shfs_bytes *f, struct shfs_record *rec)
 {
 	struct shfs_rec_definition *d = &rec->definition;
@@ -236,6 +228,7 @@ bool shfs_hooklog_next_use(struct shfs_bytes *list, uint64_t *seq)
 	return true;
 }
 
+/* U1 seq number more list seq */
 static int parse_uses(const struct shfs_bytes *f, struct shfs_record *rec)
 {
 	struct shfs_rec_uses *u = &rec->uses;
@@ -251,21 +244,21 @@ static int parse_uses(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
-static int parse_fields(const struct shfs_bytes *f, struct shfs_record *rec)
-{
-	switch (rec->type) {
-	case SHFS_REC_SESSION:
-		return parse_session(f, rec);
-	case SHFS_REC_BEGIN:
-		return parse_begin(f, rec);
-	case SHFS_REC_FINISH:
-		return parse_finish(f, rec);
-	case SHFS_REC_DEFINITION:
-		return parse_definition(f, rec);
-	default:
-		return parse_uses(f, rec);
-	}
-}
+/* The records: how many fields each has between RS and LF, with the tag and both sequence
+ * numbers, and what parses them. */
+static const struct {
+	char tag[4];
+	enum shfs_record_type type;
+	int fields;
+	int (*parse)(const struct shfs_bytes *f, struct shfs_record *rec);
+} layouts[] = {
+	{ "S1", SHFS_REC_SESSION, 12, parse_session },
+	{ "B1", SHFS_REC_BEGIN, 9, parse_begin },
+	{ "B2", SHFS_REC_BEGIN, 9, parse_begin },
+	{ "F1", SHFS_REC_FINISH, 7, parse_finish },
+	{ "D1", SHFS_REC_DEFINITION, 6, parse_definition },
+	{ "U1", SHFS_REC_USES, 5, parse_uses },
+};
 
 /* Gets the next field from *p on: the bytes up to a NUL. Returns false if no field ends
  * before end. */
@@ -319,7 +312,7 @@ static int parse_record(const char *p, const char *end, const char **next,
 	if (*p++ != '\n' || parse_uint(f[1], &rec->seq) || parse_uint(f[n - 1], &last) ||
 	    last != rec->seq)
 		return -EBADMSG;
-	r = parse_fields(f, rec);
+	r = layouts[kind].parse(f, rec);
 	*next = p;
 	return r ? r : 1;
 }
