@@ -286,40 +286,30 @@ bool shell_has_comments(void)
 	return interactive_comments;
 }
 
-const char *shell_options(const char *line)
+const struct shell_option *shell_option(size_t i, bool *usual)
 {
-	static const struct option {
+	static const struct {
 		int *on;
-		const char *command;
-		const char
-			*signs; /* a line has one of them if it depends on the option */
+		struct shell_option option;
 	} options[] = {
-		{ &extended_glob, "shopt -s extglob\n", "(" },
-		{ &glob_star, "shopt -s globstar\n", "*" },
-		{ &glob_dot_filenames, "shopt -s dotglob\n", "*?[" },
-		{ &glob_ignore_case, "shopt -s nocaseglob\n", "*?[" },
-		{ &allow_null_glob_expansion, "shopt -s nullglob\n", "*?[" },
-		{ &fail_glob_expansion, "shopt -s failglob\n", "*?[" },
-		{ &match_ignore_case, "shopt -s nocasematch\n", "[(" },
-		{ &disallow_filename_globbing, "set -f\n", "*?[" },
-		{ &pipefail_opt, "set -o pipefail\n", "|" },
-		{ &noclobber, "set -C\n", ">" },
-		{ &unbound_vars_is_error, "set -u\n", "$" },
-		{ &posixly_correct, "set -o posix\n", NULL },
+		{ &extended_glob, { "shopt -s extglob", "(" } },
+		{ &glob_star, { "shopt -s globstar", "*" } },
+		{ &glob_dot_filenames, { "shopt -s dotglob", "*?[" } },
+		{ &glob_ignore_case, { "shopt -s nocaseglob", "*?[" } },
+		{ &allow_null_glob_expansion, { "shopt -s nullglob", "*?[" } },
+		{ &fail_glob_expansion, { "shopt -s failglob", "*?[" } },
+		{ &match_ignore_case, { "shopt -s nocasematch", "[(" } },
+		{ &disallow_filename_globbing, { "set -f", "*?[" } },
+		{ &pipefail_opt, { "set -o pipefail", "|" } },
+		{ &noclobber, { "set -C", ">" } },
+		{ &unbound_vars_is_error, { "set -u", "$" } },
+		{ &posixly_correct, { "set -o posix", NULL } },
 	};
-	static char commands[512];
-	char *end = commands;
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
-		const struct option *o = &options[i];
-
-		if (*o->on && (!line || !o->signs || strpbrk(line, o->signs)))
-			end = stpcpy(end, o->command);
-	}
-	if (end == commands)
+	if (i == sizeof(options) / sizeof(*options))
 		return NULL;
-	end[-1] = '\0';
-	return commands;
+	*usual = !*options[i].on;
+	return &options[i].option;
 }
 
 /* --- hooks of other installs --- */

@@ -234,52 +234,42 @@ bool shell_has_comments(void)
 	return isset(INTERACTIVECOMMENTS);
 }
 
-const char *shell_options(const char *line)
+const struct shell_option *shell_option(size_t i, bool *usual)
 {
-	static const struct option {
+	static const struct {
 		int number;
 		bool usual;
-		const char *command;
-		const char
-			*signs; /* a line has one of them if it depends on the option */
+		struct shell_option option;
 	} options[] = {
-		{ EXTENDEDGLOB, false, "setopt extendedglob\n", "#^~(" },
-		{ KSHGLOB, false, "setopt kshglob\n", "(" },
-		{ BAREGLOBQUAL, true, "unsetopt bareglobqual\n", "(" },
-		{ GLOBDOTS, false, "setopt globdots\n", "*?[" },
-		{ GLOBSTARSHORT, false, "setopt globstarshort\n", "*" },
-		{ GLOBSUBST, false, "setopt globsubst\n", "$" },
-		{ CASEGLOB, true, "unsetopt caseglob\n", "*?[" },
-		{ NULLGLOB, false, "setopt nullglob\n", "*?[" },
-		{ CSHNULLGLOB, false, "setopt cshnullglob\n", "*?[" },
-		{ NOMATCH, true, "unsetopt nomatch\n", "*?[" },
-		{ GLOBOPT, true, "unsetopt glob\n", "*?[" },
-		{ NUMERICGLOBSORT, false, "setopt numericglobsort\n", "*?[" },
-		{ MARKDIRS, false, "setopt markdirs\n", "*?[" },
-		{ RCEXPANDPARAM, false, "setopt rcexpandparam\n", "$" },
-		{ SHWORDSPLIT, false, "setopt shwordsplit\n", "$" },
-		{ KSHARRAYS, false, "setopt ksharrays\n", "$" },
-		{ BRACECCL, false, "setopt braceccl\n", "{" },
-		{ IGNOREBRACES, false, "setopt ignorebraces\n", "{" },
-		{ MAGICEQUALSUBST, false, "setopt magicequalsubst\n", "=" },
-		{ RCQUOTES, false, "setopt rcquotes\n", "'" },
-		{ MULTIOS, true, "unsetopt multios\n", "<>" },
-		{ CLOBBER, true, "unsetopt clobber\n", ">" },
-		{ PIPEFAIL, false, "setopt pipefail\n", "|" },
+		{ EXTENDEDGLOB, false, { "setopt extendedglob", "#^~(" } },
+		{ KSHGLOB, false, { "setopt kshglob", "(" } },
+		{ BAREGLOBQUAL, true, { "unsetopt bareglobqual", "(" } },
+		{ GLOBDOTS, false, { "setopt globdots", "*?[" } },
+		{ GLOBSTARSHORT, false, { "setopt globstarshort", "*" } },
+		{ GLOBSUBST, false, { "setopt globsubst", "$" } },
+		{ CASEGLOB, true, { "unsetopt caseglob", "*?[" } },
+		{ NULLGLOB, false, { "setopt nullglob", "*?[" } },
+		{ CSHNULLGLOB, false, { "setopt cshnullglob", "*?[" } },
+		{ NOMATCH, true, { "unsetopt nomatch", "*?[" } },
+		{ GLOBOPT, true, { "unsetopt glob", "*?[" } },
+		{ NUMERICGLOBSORT, false, { "setopt numericglobsort", "*?[" } },
+		{ MARKDIRS, false, { "setopt markdirs", "*?[" } },
+		{ RCEXPANDPARAM, false, { "setopt rcexpandparam", "$" } },
+		{ SHWORDSPLIT, false, { "setopt shwordsplit", "$" } },
+		{ KSHARRAYS, false, { "setopt ksharrays", "$" } },
+		{ BRACECCL, false, { "setopt braceccl", "{" } },
+		{ IGNOREBRACES, false, { "setopt ignorebraces", "{" } },
+		{ MAGICEQUALSUBST, false, { "setopt magicequalsubst", "=" } },
+		{ RCQUOTES, false, { "setopt rcquotes", "'" } },
+		{ MULTIOS, true, { "unsetopt multios", "<>" } },
+		{ CLOBBER, true, { "unsetopt clobber", ">" } },
+		{ PIPEFAIL, false, { "setopt pipefail", "|" } },
 	};
-	static char commands[1024];
-	char *end = commands;
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
-		const struct option *o = &options[i];
-
-		if (isset(o->number) != o->usual && (!line || strpbrk(line, o->signs)))
-			end = stpcpy(end, o->command);
-	}
-	if (end == commands)
+	if (i == sizeof(options) / sizeof(*options))
 		return NULL;
-	end[-1] = '\0';
-	return commands;
+	*usual = isset(options[i].number) == options[i].usual;
+	return &options[i].option;
 }
 
 /* --- the commands --- */

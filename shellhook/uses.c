@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-#define BLANKS     " \t"
-#define SEPARATORS "\n;|&()"
-#define WORD_ENDS  BLANKS SEPARATORS "<>"
-#define NAME_BYTES 256
-#define DEPTH_MAX  16 /* of texts in texts, and of definitions in definitions */
-#define QUOTES_MAX 4  /* of quoted texts that may be commands */
-#define DOCS_MAX   8  /* of one line */
-#define DIGITS     "0123456789"
+#define BLANKS        " \t"
+#define SEPARATORS    "\n;|&()"
+#define WORD_ENDS     BLANKS SEPARATORS "<>"
+#define NAME_BYTES    256
+#define DEPTH_MAX     16 /* of texts in texts, and of definitions in definitions */
+#define QUOTES_MAX    4  /* of quoted texts that may be commands */
+#define DOCS_MAX      8  /* of one line */
+#define OPTIONS_BYTES 1024
+#define DIGITS        "0123456789"
 #define NAME_CHARS                                                                       \
 	"_" DIGITS "abcdefghijklmnopqrstuvwxyz"                                          \
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -445,16 +446,37 @@ void uses_clear(struct uses *uses)
 	uses->more = false;
 }
 
+/* Notes the commands that set what the line may depend on, or any line, if NULL. */
+static void note_options(struct uses *uses, const char *line)
+{
+	char commands[OPTIONS_BYTES];
+	struct definition d = { .kind = 'o', .name = "", .body = commands };
+	const struct shell_option *option;
+	bool usual;
+
+	for (size_t i = 0; (option = shell_option(i, &usual)); i++) {
+		size_t len = strlen(option->command);
+
+		if (usual || (line && option->signs && !strpbrk(line, option->signs)))
+			continue;
+		if (d.len + 1 + len > sizeof(commands)) {
+			uses->more = true;
+			break;
+		}
+		if (d.len)
+			commands[d.len++] = '\n';
+		memcpy(commands + d.len, option->command, len);
+		d.len += len;
+	}
+	if (d.len)
+		note(uses, &d);
+}
+
 void uses_find(struct uses *uses, const char *line)
 {
 	struct scan outer = { .uses = uses };
-	struct definition options = { .kind = 'o', .name = "" };
 
 	uses_clear(uses);
 	scan_text(&outer, line, line + strlen(line), ALL);
-	options.body = shell_options(uses->n ? NULL : line);
-	if (!options.body)
-		return;
-	options.len = strlen(options.body);
-	note(uses, &options);
+	note_options(uses, uses->n ? NULL : line);
 }

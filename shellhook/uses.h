@@ -21,6 +21,11 @@ struct definition {
 	const void *shell; /* its own */
 };
 
+struct shell_option {
+	const char *command; /* sets it as it is not in a new shell */
+	const char *signs; /* a line that depends on it has one of them; NULL: any may */
+};
+
 /* --- implemented for each shell --- */
 
 /* Finds the alias that the shell would put in the place of the word. is_command: the word
@@ -32,9 +37,9 @@ bool shell_find_function(const char *word, bool only_exported, struct definition
 void shell_load_function(struct definition *d, size_t max);
 /* Is what follows a "#" a comment? */
 bool shell_has_comments(void);
-/* Commands that set those options which the line may depend on, if they are not as in a
- * new shell; or NULL. line: NULL if it may depend on any. */
-const char *shell_options(const char *line);
+/* The options that lines may depend on, by number from 0; NULL behind the last. *usual:
+ * it is as in a new shell. */
+const struct shell_option *shell_option(size_t i, bool *usual);
 
 /* --- of a line --- */
 

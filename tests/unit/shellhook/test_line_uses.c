@@ -59,9 +59,14 @@ bool shell_has_comments(void)
 	return true;
 }
 
-const char *shell_options(const char *line)
+const struct shell_option *shell_option(size_t i, bool *usual)
 {
-	return line && strchr(line, '*') ? "set -f" : NULL;
+	static const struct shell_option options[] = { { "set -f", "*" },
+		                                       { "set -u", NULL },
+		                                       { "set -e", "?" } };
+
+	*usual = i == 1;
+	return i < 3 ? &options[i] : NULL;
 }
 
 /* --- tests --- */
@@ -154,6 +159,28 @@ static void lines(void **state)
 	}
 }
 
+/* Options that are not as in a new shell, and that the line may depend on. */
+static void options(void **state)
+{
+	static const struct {
+		const char *line, *commands;
+	} cases[] = { { "ls", NULL },
+		      { "ls *", "set -f" },
+		      { "ls ? *", "set -f\nset -e" },
+		      { "x", "set -f\nset -e" } };
+	static struct uses uses;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *raw;
+
+		uses_find(&uses, cases[i].line);
+		raw = uses.n ? uses.raw + uses.list[uses.n - 1].at : "";
+		assert_int_equal(*raw == 'o', cases[i].commands != NULL);
+		if (cases[i].commands)
+			assert_string_equal(raw + 2, cases[i].commands);
+	}
+}
+
 /* Whatever is typed: within bounds, and it ends. */
 static void any_line(void **state)
 {
@@ -203,6 +230,7 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines),
+		cmocka_unit_test(options),
 		cmocka_unit_test(any_line),
 		cmocka_unit_test(deep_lines),
 	};
