@@ -45,6 +45,8 @@ COMMON = {
     "eval": (["alias ev='sort -r'"], "eval 'ev data.txt'"),
     "redirection first": (["alias re='sort -r'"], "<data.txt 2>/dev/null re"),
     "document": (["alias do='sort -r'", "f3() { cat; }"], "sort -r <<E; f3 <data.txt\nb\ndon't\n$(f3 <data.txt)\nE"),
+    "shift in an expression": (["alias sx='sort -r'"], "y=2; ((z = 1 << $y)); echo $((z << $y)) 'a << $y'; sx data.txt"),
+    "closed descriptor": (["alias cl='sort -r'"], "cat data.txt 2>&-|cl"),
     "other definitions in between": (["alias ot='sort -r'", "alias ot2='tac'"], "ot data.txt | ot2"),
 }
 BASH = {
