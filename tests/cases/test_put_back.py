@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from harness import disk, seeds, stale_results, wait_until
+from harness import PREFIX, disk, seeds, stale_results, wait_until
 
 pytestmark = pytest.mark.either
 
@@ -91,7 +91,8 @@ def tree(sandbox):
 
 
 def differences(before, after):
-    return [f"{path}: {before.get(path)} {after.get(path)}" for path in sorted({*before, *after}) if before.get(path) != after.get(path)]
+    """{path: (before, after)} of what is not the same."""
+    return {p: (before.get(p), after.get(p)) for p in {*before, *after} if before.get(p) != after.get(p)}
 
 
 def lay_out(sandbox):
@@ -111,15 +112,19 @@ def line_of(seed):
     return "; ".join(["sort in > out", *(f"[ -e ok ] || {{ {step}; }}" for step in steps), f"[ -e ok ] || {{ {chosen.choice(ENDS)}; }}"])
 
 
+def let_be_due(sandbox, work, line):
+    """Runs a line that ends well as long as there is ok, which is then removed."""
+    sandbox.sh("touch ok")
+    work.run(line)
+    work.run("rm ok; echo 0 >> in")
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_failed_leaves_the_tree_as_it_was(sandbox, mount, shell, seed):
     there = mount()
     lay_out(sandbox)
     line = line_of(seed)
-    work = shell()
-    sandbox.sh("touch ok")
-    work.run(line)
-    work.run("rm ok; echo 0 >> in")
+    let_be_due(sandbox, shell(), line)
     there.settle()
     before, was_stale = tree(sandbox), stale_results(sandbox)
     run = sandbox.shfs("rerun", "--yes", check=False)
@@ -147,17 +152,15 @@ def slow(sandbox, mount, shell):
     there = mount()
     lay_out(sandbox)
     work = shell()
-    sandbox.sh("touch ok")
-    work.run(SLOW)
-    work.run("rm ok; echo 0 >> in")
+    let_be_due(sandbox, work, SLOW)
     there.settle()
     return work
 
 
-def begin(sandbox):
-    """A rerun whose step does all but end."""
-    process = sandbox.popen([f"{os.environ['SHFS_TEST_PREFIX']}/bin/shfs", "rerun", "--yes"])
-    wait_until(lambda: sandbox.sh("stat -c %a c").stdout == "600\n", "the step")
+def begin(sandbox, script="stat -c %a c", says="600\n"):
+    """A rerun whose step does all but end: then the script says this."""
+    process = sandbox.popen([f"{PREFIX}/bin/shfs", "rerun", "--yes"])
+    wait_until(lambda: sandbox.sh(script, check=False).stdout == says, "the step")
     return process
 
 
@@ -193,9 +196,7 @@ def test_killed(sandbox, slow, also):
     before.update({name: about for name, about in tree(sandbox).items() if name in ("./ok", ".")})
     run = sandbox.shfs("rerun", "--yes")
     assert "what its command changed is put back" in run.stderr
-    now = tree(sandbox)
-    found = {line.partition(":")[0] for line in differences(before, now)}
-    assert found == {".", "./out"} | ({"./n3", "./c", "./n2", "./n2/mine"} if also else set())
+    assert set(differences(before, tree(sandbox))) == {".", "./out"} | ({"./n3", "./c", "./n2", "./n2/mine"} if also else set())
     assert ("c stays as it is: it was changed by another process" in run.stderr) == bool(also)
     assert sandbox.read("out") == b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n"
     if also:
@@ -210,8 +211,7 @@ def test_a_killed_rerun_whose_command_ended_well(sandbox, mount, shell):
     work = shell()
     work.run("sort in > out; sleep 1 & trap '' TERM; sleep 1")
     work.run("echo 0 >> in")
-    process = sandbox.popen([f"{os.environ['SHFS_TEST_PREFIX']}/bin/shfs", "rerun", "--yes"])
-    wait_until(lambda: sandbox.sh("head -c 1 out", check=False).stdout == "0", "the step")
+    process = begin(sandbox, "head -c 1 out", "0")
     process.kill()
     process.wait()
     wait_until(lambda: glob.glob(f"{sandbox.store}/rerun/*/ended"), "the end of the step")
@@ -226,8 +226,7 @@ def test_what_others_change_meanwhile_stays(sandbox, slow):
     process.terminate()
     sandbox.allow_exit(-signal.SIGTERM)
     process.wait()
-    found = {line.partition(":")[0] for line in differences(before, tree(sandbox))}
-    assert found == {".", "./a", "./d/a", "./theirs", "./n2", "./n2/theirs"}
+    assert set(differences(before, tree(sandbox))) == {".", "./a", "./d/a", "./theirs", "./n2", "./n2/theirs"}
     assert sandbox.read("a") == b"half\ntheirs\n" and sandbox.read("b") == b"1 b\n2 b\n3 b\n"
 
 
@@ -239,10 +238,7 @@ def test_a_full_disk(sandbox, shell):
         sandbox.mount()
         sandbox.sh("head -c 6M /dev/urandom > in; seq 9 > a")
         work = shell()
-        line = "cat in > out; [ -e ok ] || { cat in in in in > a; cat in in > b; }"
-        sandbox.sh("touch ok")
-        work.run(line)
-        work.run("rm ok; echo more >> in")
+        let_be_due(sandbox, work, "cat in > out; [ -e ok ] || { cat in in in in > a; cat in in > b; }")
         work.run("cd /")
         before = tree(sandbox)
         run = sandbox.shfs("rerun", "--yes", check=1)
