@@ -240,6 +240,9 @@ struct shfs_rec_finish {
 	uint64_t number; /* of the command's BEGIN */
 	uint32_t last_pid;
 	int32_t status; /* $? */
+	bool has_usage; /* the rest is known: of the shell and of what it waited for */
+	uint64_t user_us, system_us;
+	uint64_t max_rss_kib; /* of one process; 0: not known */
 };
 
 /* What a word stood for in the shell: an alias, a function. */

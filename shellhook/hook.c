@@ -25,6 +25,7 @@ static struct {
 	char *log, *alert, *state, *host, *boot, *pidns, *tty;
 	bool greeted; /* the log has the S1 of this shell */
 	uint64_t seq, number;
+	struct rusage usage[2];         /* as it was when the last command began */
 	bool open;                      /* the last command has a begin and no end yet */
 	bool unlimited;                 /* files may grow; false: unknown */
 	int told;                       /* errno of the last trouble that was reported */
@@ -575,6 +576,39 @@ static void follow_mount(void)
 
 /* --- the commands --- */
 
+/* What the shell and its children have used: of the children, those that it has waited
+ * for. */
+static void get_usage(struct rusage usage[static 2])
+{
+	getrusage(RUSAGE_SELF, &usage[0]);
+	getrusage(RUSAGE_CHILDREN, &usage[1]);
+}
+
+static int64_t microseconds(struct timeval t)
+{
+	return (int64_t)t.tv_sec * 1000000 + t.tv_usec;
+}
+
+static void text_add_usage(struct text *t)
+{
+	const struct rusage *before = hook.usage;
+	struct rusage now[2];
+	int64_t user = 0, system = 0;
+
+	get_usage(now);
+	for (int i = 0; i < 2; i++) {
+		user += microseconds(now[i].ru_utime) - microseconds(before[i].ru_utime);
+		system +=
+			microseconds(now[i].ru_stime) - microseconds(before[i].ru_stime);
+	}
+	text_add_number(t, (uint64_t)(user > 0 ? user : 0));
+	text_add_number(t, (uint64_t)(system > 0 ? system : 0));
+	/* the kernel tells the largest of all children so far */
+	text_add_number(t, now[1].ru_maxrss > before[1].ru_maxrss
+	                           ? (uint64_t)now[1].ru_maxrss
+	                           : 0);
+}
+
 void hook_begin(const char *text, bool hidden)
 {
 	struct text *t = &hook.begun;
@@ -599,6 +633,7 @@ void hook_begin(const char *text, bool hidden)
 	log_close(fd);
 	hook.unlimited = false;
 	mark_command(hook.number, hidden);
+	get_usage(hook.usage);
 }
 
 void hook_end(int status)
@@ -612,13 +647,14 @@ void hook_end(int status)
 	if (fd < 0)
 		return;
 	text_clear(t);
-	begin_log_record(t, "F1");
+	begin_log_record(t, "F2");
 	text_add_number(t, hook.number);
 	text_add_times(t);
 	text_add_last_pid(t);
 	if (status < 0)
 		text_add(t, "-", 1);
 	text_add_number(t, status < 0 ? -(int64_t)status : status);
+	text_add_usage(t);
 	end_log_record(t);
 	(void)!write_records(t, fd);
 	log_close(fd);

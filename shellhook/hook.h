@@ -68,7 +68,7 @@ void hook_find_uses(const char *line);
 void hook_begin(const char *text, bool hidden);
 /* The command is not recorded. */
 void hook_forget(void);
-/* Ends the command, with F1. */
+/* Ends the command, with F2. */
 void hook_end(int status);
 /* Shows the alert, before the prompt; not if disabled. */
 void hook_show_alert(void);

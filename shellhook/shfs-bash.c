@@ -8,7 +8,7 @@
  * executes; computing the value of SHFS_PRE, always empty, writes the B1 record.
  *
  * PROMPT_COMMAND is made dynamic, too, and keeps the user's value. bash reads it before
- * each prompt; that writes the F1 record if a command ran, before prompt commands take
+ * each prompt; that writes the F2 record if a command ran, before prompt commands take
  * time, and shows the alert. If the user replaces the variable, the record is written
  * after them.
  *

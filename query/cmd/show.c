@@ -31,6 +31,10 @@ struct show {
 	size_t n_processes;
 	struct shfs_process_row shell; /* all 0: unknown */
 	struct shfs_software software;
+	struct usage {
+		bool known;
+		int64_t user_us, system_us, max_rss_kib; /* the last 0: not known */
+	} usage;
 	int64_t lost; /* records that mounts lost in that time */
 	struct shfs_buf out;
 };
@@ -120,6 +124,24 @@ static int load_shell(struct show *s)
 	return MIN(r, 0);
 }
 
+static int load_usage(struct show *s, int64_t command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		s->index,
+		"SELECT user_us, system_us, max_rss_kib FROM v_command"
+		" WHERE command_id = ?1 AND user_us IS NOT NULL",
+		SHFS_INTS(command_id), &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		s->usage =
+			(struct usage){ true, shfs_rows_int(rows, 0),
+			                shfs_rows_int(rows, 1), shfs_rows_int(rows, 2) };
+	return MIN(r, 0);
+}
+
 static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 {
 	int r = shfs_entry_load(s->index, is_process, id, 0, &s->entry);
@@ -134,6 +156,7 @@ static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 	               ?: load_processes(s, id)
 	               ?: load_late(s, id)
 	               ?: load_shell(s)
+	               ?: load_usage(s, id)
 	               ?: shfs_command_lost(s->index, &s->entry.command, &s->lost);
 }
 
@@ -203,6 +226,24 @@ static void show_times(struct show *s)
 			&s->out,
 			"not recorded: it is still running, or its shell was killed\n");
 	}
+}
+
+static void show_usage(struct show *s)
+{
+	const struct usage *usage = &s->usage;
+
+	if (!usage->known)
+		return;
+	show_field_name(s, "usage");
+	shfs_time_show_duration(&s->out, usage->user_us * 1000);
+	shfs_buf_str(&s->out, " user, ");
+	shfs_time_show_duration(&s->out, usage->system_us * 1000);
+	shfs_buf_str(&s->out, " system");
+	if (usage->max_rss_kib) {
+		shfs_buf_str(&s->out, ", a process of ");
+		shfs_show_size(&s->out, (uint64_t)usage->max_rss_kib << 10);
+	}
+	shfs_buf_char(&s->out, '\n');
 }
 
 static void show_status(struct show *s)
@@ -307,6 +348,7 @@ static int show_command_head(struct show *s)
 	show_field_name(s, "command");
 	shfs_buf_printf(&s->out, "%s%s%s\n", s->style->id, c->id, s->style->off);
 	show_times(s);
+	show_usage(s);
 	show_status(s);
 	show_place(s, c->cwd, c->host);
 	r = show_session(s);
@@ -640,6 +682,18 @@ static void json_temporary(struct shfs_json *j, const struct shfs_uses *uses)
 	shfs_json_array_end(j);
 }
 
+static void json_usage(struct shfs_json *j, const struct usage *usage)
+{
+	if (!usage->known)
+		return;
+	shfs_json_object(j, "usage");
+	shfs_json_int(j, "user_us", usage->user_us);
+	shfs_json_int(j, "system_us", usage->system_us);
+	if (usage->max_rss_kib)
+		shfs_json_int(j, "max_rss_kib", usage->max_rss_kib);
+	shfs_json_object_end(j);
+}
+
 static int json_all(struct show *s)
 {
 	_cleanup_json_ struct shfs_json j = { 0 };
@@ -661,6 +715,7 @@ static int json_all(struct show *s)
 			shfs_json_object_end(&j);
 		}
 		shfs_json_array_end(&j);
+		json_usage(&j, &s->usage);
 		shfs_json_int(&j, "lost", s->lost);
 	}
 	return shfs_json_end(&j) ? 0 : -EIO;

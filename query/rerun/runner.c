@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -226,15 +227,23 @@ static void log_command_begin(struct log *log, const char *text)
 	end_run_record(log, &rec);
 }
 
-static void log_finish(struct log *log, int status)
+static uint64_t microseconds(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+static void log_finish(struct log *log, int status, const struct rusage *usage)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
 
-	begin_run_record(log, &rec, "F1");
+	begin_run_record(log, &rec, "F2");
 	add_log_number(&rec, log->number);
 	add_log_times(&rec);
 	add_log_last_pid(&rec);
 	add_log_number(&rec, status);
+	add_log_number(&rec, microseconds(usage->ru_utime));
+	add_log_number(&rec, microseconds(usage->ru_stime));
+	add_log_number(&rec, (uint64_t)usage->ru_maxrss);
 	end_run_record(log, &rec);
 }
 
@@ -286,6 +295,7 @@ struct job {
 
 static int run_shell_text(struct log *log, const char *shell, const struct job *job)
 {
+	struct rusage usage = { 0 };
 	int status = 0;
 	pid_t pid;
 
@@ -294,12 +304,12 @@ static int run_shell_text(struct log *log, const char *shell, const struct job *
 	pid = fork();
 	if (!pid)
 		become_shell(log, shell, job->script);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	while (pid > 0 && wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
 		;
 	status = pid < 0               ? NOT_FOUND
 	         : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 	                               : WEXITSTATUS(status);
-	log_finish(log, status);
+	log_finish(log, status, &usage);
 	return status;
 }
 

@@ -861,12 +861,15 @@ static int apply_finish(struct shfs_ingest *ing, const struct shfs_record *rec)
 		ing->index,
 		"UPDATE command SET status = ?, end_ns = max(begin_ns, ?), end_boot_ns = "
 		"?,"
-		" end_resolution_ns = ?, end_pid = ? WHERE number = ? AND end_boot_ns IS "
-		"NULL"
+		" end_resolution_ns = ?, end_pid = ?, user_us = ?, system_us = ?,"
+		" max_rss_kib = ? WHERE number = ? AND end_boot_ns IS NULL"
 		" AND command_id = (SELECT command_id FROM session WHERE session_id = ?)",
 		shfs_arg_int(f->status), shfs_arg_int(rec->time.real_ns),
 		shfs_arg_int(rec->time.boot_ns), shfs_arg_int(rec->boot_resolution_ns),
-		shfs_arg_int(f->last_pid), shfs_arg_int(f->number),
+		shfs_arg_int(f->last_pid),
+		f->has_usage ? shfs_arg_int((int64_t)f->user_us) : shfs_arg_id(0),
+		f->has_usage ? shfs_arg_int((int64_t)f->system_us) : shfs_arg_id(0),
+		shfs_arg_id((int64_t)f->max_rss_kib), shfs_arg_int(f->number),
 		shfs_arg_int(ing->session.session_id));
 
 	if (!r)

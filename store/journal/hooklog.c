@@ -181,7 +181,7 @@ static int parse_begin(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
-/* F1 seq number real boot lastpid status seq */
+/* F1 seq number real boot lastpid status seq; F2: status user system maxrss seq */
 static int parse_finish(const struct shfs_bytes *f, struct shfs_record *rec)
 {
 	struct shfs_rec_finish *e = &rec->finish;
@@ -197,7 +197,12 @@ static int parse_finish(const struct shfs_bytes *f, struct shfs_record *rec)
 	    parse_u32(f[5], &e->last_pid) || parse_u32(status, &v) || v > INT32_MAX)
 		return -EBADMSG;
 	e->status = negative ? -(int32_t)v : (int32_t)v;
-	return 0;
+	e->has_usage = f[0].data[1] == '2';
+	return e->has_usage && (parse_uint(f[7], &e->user_us) ||
+	                        parse_uint(f[8], &e->system_us) ||
+	                        parse_uint(f[9], &e->max_rss_kib))
+	               ? -EBADMSG
+	               : 0;
 }
 
 /* D1 seq kind kept name body seq */
@@ -256,6 +261,7 @@ static const struct {
 	{ "B1", SHFS_REC_BEGIN, 9, parse_begin },
 	{ "B2", SHFS_REC_BEGIN, 9, parse_begin },
 	{ "F1", SHFS_REC_FINISH, 7, parse_finish },
+	{ "F2", SHFS_REC_FINISH, 10, parse_finish },
 	{ "D1", SHFS_REC_DEFINITION, 6, parse_definition },
 	{ "U1", SHFS_REC_USES, 5, parse_uses },
 };

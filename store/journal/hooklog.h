@@ -15,6 +15,7 @@
  *   B1 seq number real boot lastpid hidden cwd text seq
  *   B2: a B1 whose text is redacted (common/redact.h)
  *   F1 seq number real boot lastpid status seq
+ *   F2 seq number real boot lastpid status user system maxrss seq
  *   D1 seq kind kept name body seq       an alias or a function (common/record.h)
  *   U1 seq number more list seq          what the command uses: numbers of D1 records
  *   X1, and blanks: a record that was forgotten (store/care/forget.h)

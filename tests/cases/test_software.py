@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which software commands used, and in which environment: on real shells, beside dpkg's own word."""
+"""Which software commands used, in which environment, and how much time: on real shells, beside dpkg's own word."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import pytest
 
 from harness import ids_of, wait_until
 from test_forget import places
+from test_hook import start
 from test_secrets import configure
 
 pytestmark = [pytest.mark.either, pytest.mark.software]
@@ -257,3 +258,42 @@ def test_exports(work, sandbox):
     used = [things[r["@id"]] for r in action["softwareRequirements"]]
     assert (name, version) in [(t["name"], t["version"]) for t in used]
     assert all(t["@type"] == "SoftwareApplication" for t in used)
+
+
+WORK = """
+import resource, sys
+x, n = bytearray(1 << 26), 0
+while n < 0.2:
+    sum(range(10000))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    n = used.ru_utime
+print(int(used.ru_utime * 1e6), int(used.ru_stime * 1e6), used.ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "plain zsh"])
+def test_usage(sandbox, mounted, shell, kind):
+    """What a program says of itself, and a little more; of a line after it, its own."""
+    sandbox.write_outside(f"{sandbox.path}/work.py", WORK)
+    sh = start(shell, kind)
+    line = f"/usr/bin/python3 {sandbox.path}/work.py"
+    user, system, size = map(int, sh.run(line).split())
+    for text in f"({line}; true)", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done", "true":
+        sh.run(text)
+    ids = {c["text"]: c["id"] for c in json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]}
+    used = {text: json.loads(sandbox.shfs("show", "--json", ids[text]).stdout).get("usage") for text in ids}
+    if kind == "plain zsh":
+        assert set(used.values()) == {None}
+        return
+    assert used[line]["user_us"] >= user and used[line]["system_us"] >= system and used[line]["max_rss_kib"] >= size
+    assert used[f"({line}; true)"]["user_us"] >= 200000
+    assert "max_rss_kib" not in used["true"] and sum(used["true"].values()) < user
+    assert sum(used["i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"].values()) > 0
+    assert " user, " in sandbox.shfs("show", ids[line]).stdout
+    sh.run("echo 1 > in")
+    sh.run(f"{line} < in > out; true < in")
+    sh.run("echo 2 > in")
+    sandbox.shfs("rerun", "--yes", "out")
+    [again, *_] = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    usage = json.loads(sandbox.shfs("show", "--json", again["id"]).stdout)["usage"]
+    assert usage["user_us"] >= 200000 and usage["max_rss_kib"] >= size // 2

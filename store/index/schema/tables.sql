@@ -117,7 +117,10 @@ CREATE TABLE command (
 	end_ns INTEGER,
 	end_boot_ns INTEGER,            -- NULL: no finish record
 	end_resolution_ns INTEGER,
-	end_pid INTEGER
+	end_pid INTEGER,
+	user_us INTEGER,                -- CPU time, with system_us; NULL: not known
+	system_us INTEGER,
+	max_rss_kib INTEGER
 ) STRICT;
 CREATE INDEX command_begin ON command (begin_ns);
 CREATE INDEX command_cwd ON command (cwd);

@@ -19,6 +19,7 @@ CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
 	c.number, c.text, c.hidden, c.redacted, c.cwd, c.begin_ns, c.end_ns, c.status,
+	c.user_us, c.system_us, c.max_rss_kib,
 	command_accesses(c.command_id) AS n_accesses,
 	(SELECT count(DISTINCT a.file_id) FROM access a
 		WHERE a.command_id = c.command_id AND a.is_read) AS n_read,

@@ -448,6 +448,27 @@ static void invalid_numbers(void **state)
 	REJECTED("F1", "2", "7", REAL, "1.00", "4", "-", "2");
 }
 
+static void usage_comes_back(void **state)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	struct shfs_hooklog *log;
+	struct shfs_record rec;
+
+	ADD(&b, "F2", "2", "7", REAL, "101.5", "4331", "-3", "1500000", "250", "65536",
+	    "2");
+	rec = only_record(&b, &log);
+	assert_int_equal(rec.type, SHFS_REC_FINISH);
+	assert_int_equal(rec.finish.status, -3);
+	assert_true(rec.finish.has_usage);
+	assert_int_equal(rec.finish.user_us, 1500000);
+	assert_int_equal(rec.finish.system_us, 250);
+	assert_int_equal(rec.finish.max_rss_kib, 65536);
+	shfs_hooklog_close(log);
+	REJECTED("F2", "2", "7", REAL, "1.00", "4", "0", "-1", "0", "0", "2");
+	REJECTED("F2", "2", "7", REAL, "1.00", "4", "0", "0", "0", "x", "2");
+	REJECTED("F2", "2", "7", REAL, "1.00", "4", "0", "2");
+}
+
 static void wrong_shapes(void **state)
 {
 	REJECTED("B1", "2", "7", REAL, "1.00", "4", "0", "/", "t", "3");
@@ -517,6 +538,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(uses_come_back),
 		cmocka_unit_test(invalid_definitions),
 		cmocka_unit_test(finish_comes_back),
+		cmocka_unit_test(usage_comes_back),
 		cmocka_unit_test(empty),
 		cmocka_unit_test(each_cut),
 		cmocka_unit_test(each_half_record),
