@@ -26,6 +26,14 @@ struct shfs_rerun_maker {
 	UT_hash_handle hh;
 };
 
+static void clear_before(struct shfs_rerun_step *step)
+{
+	for (size_t i = 0; i < step->n_results; i++) {
+		shfs_version_clear(&step->results[i].before);
+		step->results[i].before = (struct shfs_version){ 0 };
+	}
+}
+
 void shfs_rerun_clear(struct shfs_rerun *rr)
 {
 	struct shfs_rerun_maker *m, *next;
@@ -37,8 +45,7 @@ void shfs_rerun_clear(struct shfs_rerun *rr)
 	for (size_t i = 0; i < rr->n; i++) {
 		struct shfs_rerun_step *step = &rr->steps[i];
 
-		for (size_t k = 0; k < step->n_results; k++)
-			shfs_version_clear(&step->results[k].before);
+		clear_before(step);
 		free(step->results);
 		free(step->shell);
 		shfs_definitions_clear(&step->definitions);
@@ -580,8 +587,6 @@ static int check_result(struct check *c, struct shfs_rerun_result *result)
 		             name.data ?: "");
 		return 0;
 	}
-	shfs_version_clear(&result->before);
-	result->before = (struct shfs_version){ 0 };
 	r = shfs_version_latest(c->rr->index, path, &result->before);
 	if (r <= 0)
 		return r;
@@ -759,6 +764,7 @@ static int check_step(struct check *c, bool first, bool *changed)
 		c->step->state = SHFS_RERUN_LEFT_OUT;
 		*changed = true;
 	} else if (!r && !c->code) {
+		clear_before(c->step);
 		r = c->in_place ? check_in_place(c) : check_scratch(c);
 	}
 	if (c->code) {
