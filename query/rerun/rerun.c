@@ -783,6 +783,7 @@ static int check_steps(struct check *c)
 
 	for (; changed && !r; first = false) {
 		changed = false;
+		c->unrecorded = false;
 		for (size_t i = 0; i < c->rr->n && !r; i++) {
 			c->step = &c->rr->steps[i];
 			if (c->step->state == SHFS_RERUN_WAITS)

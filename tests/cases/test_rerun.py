@@ -469,6 +469,23 @@ def test_not_recorded(sandbox, mount, shell):
     assert "by hand\n" in [sandbox.shfs("cat", f"out@{v['n']}").stdout for v in versions]
 
 
+@pytest.mark.users("ordinary")
+def test_a_refused_one_need_not_be_recorded(sandbox, mount, shell):
+    other = f"{sandbox.home}/other"
+    sandbox.sh(f"mkdir {other}")
+    mount()
+    there = mount(other)
+    bash = shell()
+    bash.run("seq 3 > in")
+    bash.run(f"sort -r in > out; sort -r in > {other}/out")
+    bash.run("sort in > sorted")
+    bash.run(f"echo mine > {other}/out; echo 4 >> in")
+    there.unmount()
+    run = sandbox.shfs("rerun", "--yes", check=4)
+    assert "would overwrite ~/other/out, which was changed since" in run.stderr
+    assert "is not recorded now" not in run.stderr and sandbox.read("sorted") == b"1\n2\n3\n4\n"
+
+
 # --- in a copy ---
 
 
