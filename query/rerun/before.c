@@ -249,17 +249,20 @@ int shfs_before_open_left(const struct shfs_store *store, struct shfs_before_pla
 	return r ? r : found;
 }
 
-void shfs_before_close(const struct shfs_store *store, struct shfs_before_place *place)
+int shfs_before_close(const struct shfs_store *store, struct shfs_before_place *place)
 {
 	_cleanup_close_ int places = -1;
+	int r;
 
 	if (place->dirfd < 0)
-		return;
+		return 0;
 	places = open_places(store);
 	shfs_closep(&place->dirfd);
-	if (places >= 0)
-		(void)!unlinkat(places, place->name, AT_REMOVEDIR);
+	r = MIN(places, 0);
+	if (!r && unlinkat(places, place->name, AT_REMOVEDIR) && errno != ENOENT)
+		r = -errno;
 	shfs_closep(&place->lock_fd);
+	return r;
 }
 
 /* --- copies --- */
@@ -469,8 +472,8 @@ int shfs_before_drop(const struct shfs_before_place *place)
 	if (!r && unlinkat(place->dirfd, NOTE, 0) && errno != ENOENT)
 		r = -errno;
 	while (!r && (e = shfs_readdir(dir, &r)))
-		if (*e->d_name != '.' && unlinkat(place->dirfd, e->d_name, 0) &&
-		    errno != ENOENT)
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+		    unlinkat(place->dirfd, e->d_name, 0) && errno != ENOENT)
 			r = -errno;
 	if (dir)
 		closedir(dir);

@@ -529,16 +529,17 @@ int shfs_rerun_put_back_left(struct shfs_rerun *rr, bool dry)
 
 	while (!r) {
 		struct shfs_before_place place;
+		int closed;
 
 		r = shfs_before_open_left(rr->store, &place);
 		if (r <= 0)
 			break;
 		r = put_back_left(rr, restorer, &place, dry);
-		shfs_before_close(rr->store, &place);
+		closed = shfs_before_close(rr->store, &place);
 		found |= r > 0;
 		if (dry) /* one says it all */
 			break;
-		r = MIN(r, 0);
+		r = r < 0 ? r : closed;
 	}
 	return r < 0 ? r : found;
 }
@@ -560,7 +561,7 @@ int shfs_rerun_run(struct shfs_rerun *rr, const struct shfs_rerun_watcher *watch
 	}
 	shfs_runner_end(&run.runner);
 	shfs_before_clear(&run.before);
-	shfs_before_close(rr->store, &run.place);
+	(void)!shfs_before_close(rr->store, &run.place); /* what failed is in it */
 	shfs_restorer_free(run.restorer);
 	shfs_restore_journal_free(run.journal);
 	return r ? r : failed;
