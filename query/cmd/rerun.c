@@ -473,7 +473,8 @@ static int open_rerun(struct shfs_context *ctx, struct rerun *rerun)
 /* Nothing is run as long as an earlier command's work may lie about. */
 static int put_back_left(struct rerun *rerun)
 {
-	int r = shfs_rerun_put_back_left(&rerun->plan, opts.dry_run);
+	_cleanup_free_ char *place = NULL;
+	int r = shfs_rerun_put_back_left(&rerun->plan, opts.dry_run, &place);
 
 	if (r > 0 && opts.dry_run) {
 		shfs_warn("an earlier rerun was killed while a command ran");
@@ -483,6 +484,8 @@ static int put_back_left(struct rerun *rerun)
 		return 0;
 	shfs_error("what the command of a killed rerun left cannot be put back: %s",
 	           strerror(-r));
+	if (place)
+		shfs_hint("remove %s to leave it as it is", place);
 	return SHFS_EXIT_FAILURE;
 }
 

@@ -249,6 +249,15 @@ int shfs_before_open_left(const struct shfs_store *store, struct shfs_before_pla
 	return r ? r : found;
 }
 
+char *shfs_before_path(const struct shfs_store *store,
+                       const struct shfs_before_place *place)
+{
+	char *path;
+
+	return asprintf(&path, "%s/" PLACES "/%s", store->path, place->name) < 0 ? NULL
+	                                                                         : path;
+}
+
 int shfs_before_close(const struct shfs_store *store, struct shfs_before_place *place)
 {
 	_cleanup_close_ int places = -1;

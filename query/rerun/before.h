@@ -78,6 +78,9 @@ _must_check_ int shfs_before_open(const struct shfs_store *store,
 /* Opens the next place of a process of this host that is gone: 1, or 0. */
 _must_check_ int shfs_before_open_left(const struct shfs_store *store,
                                        struct shfs_before_place *out);
+/* Its path, malloc'ed; NULL: no memory. */
+char *shfs_before_path(const struct shfs_store *store,
+                       const struct shfs_before_place *place);
 /* Removes the place if nothing is in it, and unlocks it. -ENOTEMPTY: something is. */
 _must_check_ int shfs_before_close(const struct shfs_store *store,
                                    struct shfs_before_place *place);

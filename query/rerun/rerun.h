@@ -102,8 +102,10 @@ _must_check_ int shfs_rerun_run(struct shfs_rerun *rerun,
                                 const struct shfs_rerun_watcher *watcher);
 
 /* Puts back what commands left that ran in place when an earlier rerun was killed; only
- * looks for that if dry. 1; 0: there was nothing to put back; or a negative errno. */
-_must_check_ int shfs_rerun_put_back_left(struct shfs_rerun *rerun, bool dry);
+ * looks for that if dry. 1; 0: there was nothing to put back; or a negative errno, and
+ * *place is where it is noted (malloc'ed), or NULL. */
+_must_check_ int shfs_rerun_put_back_left(struct shfs_rerun *rerun, bool dry,
+                                          char **place);
 
 /* --- between rerun.c and run.c --- */
 

@@ -520,13 +520,14 @@ static int put_back_left(const struct shfs_rerun *rr, struct shfs_restorer *rest
 	return r ? r : !ended;
 }
 
-int shfs_rerun_put_back_left(struct shfs_rerun *rr, bool dry)
+int shfs_rerun_put_back_left(struct shfs_rerun *rr, bool dry, char **path)
 {
 	_cleanup_restorer_ struct shfs_restorer *restorer = NULL;
 	struct shfs_restore_options options = { .force = true };
 	int r = shfs_restorer_new(rr->store, rr->index, rr->config, options, &restorer);
 	int found = 0;
 
+	*path = NULL;
 	while (!r) {
 		struct shfs_before_place place;
 		int closed;
@@ -537,9 +538,11 @@ int shfs_rerun_put_back_left(struct shfs_rerun *rr, bool dry)
 		r = put_back_left(rr, restorer, &place, dry);
 		closed = shfs_before_close(rr->store, &place);
 		found |= r > 0;
+		r = r < 0 ? r : dry ? 0 : closed;
+		if (r)
+			*path = shfs_before_path(rr->store, &place);
 		if (dry) /* one says it all */
 			break;
-		r = r < 0 ? r : closed;
 	}
 	return r < 0 ? r : found;
 }

@@ -204,6 +204,22 @@ def test_killed(sandbox, slow, also):
     assert not os.listdir(f"{sandbox.store}/rerun") and sandbox.shfs("rerun").stdout == "Nothing is stale.\n"
 
 
+def test_a_damaged_note_can_be_removed(sandbox, slow):
+    process = begin(sandbox)
+    process.kill()
+    process.wait()
+    wait_until(lambda: ended(sandbox), "the step to end")
+    [note] = glob.glob(f"{sandbox.store}/rerun/*/before")
+    sandbox.sh(f"truncate -s 40 {note}")
+    left = tree(sandbox)
+    for options in ("-n", "--yes"):
+        run = sandbox.shfs("rerun", options, check=False)
+        assert run.status == 1 and f"remove {os.path.dirname(note)}" in run.stderr, repr(run)
+        assert not differences(left, tree(sandbox))
+    sandbox.sh(f"rm -r {os.path.dirname(note)}")
+    assert "put back" not in sandbox.shfs("rerun", "-n", check=False).stderr
+
+
 def test_a_killed_rerun_whose_command_ended_well(sandbox, mount, shell):
     """It is kept: shfs had only not heard of its end."""
     mount()
