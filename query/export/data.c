@@ -10,11 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COPY_BYTES (1 << 24)
 #define PHASH_KEPT 0xffffff /* what the index keeps of it */
 
 void shfs_export_data_name(struct shfs_buf *out, const struct shfs_workflow_file *file)
@@ -31,16 +29,11 @@ int shfs_export_copy_along(const struct shfs_workflow_file *file, int to)
 		open(file->lies_at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	uint64_t hash;
-	ssize_t n;
-	int r;
+	int r = from < 0 ? -errno : shfs_copy_fd(from, to);
 
-	if (from < 0)
-		return -errno;
-	do
-		n = sendfile(to, from, NULL, COPY_BYTES);
-	while (n > 0);
-	if (n < 0 || fstat(from, &st) || fchmod(to, v->mode & 0777) ||
-	    futimens(to, times))
+	if (r)
+		return r;
+	if (fstat(from, &st) || fchmod(to, v->mode & 0777) || futimens(to, times))
 		return -errno;
 	if ((uint64_t)st.st_size != v->size ||
 	    shfs_timespec_ns(st.st_mtim) != v->mtime_ns)

@@ -15,7 +15,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define COPY_BYTES       (1 << 20)
 #define TMP_NAME         ".shfs-rerun-"
 #define ROOM_BYTES       (1 << 20) /* beside a file that is put back */
 #define MODE_BITS        07777
