@@ -504,7 +504,7 @@ static int add_action(struct shfs_export *x, struct shfs_json *json,
 	add_crate_time(json, "startTime", command->begin_ns);
 	if (command->ended)
 		add_crate_time(json, "endTime", command->end_ns);
-	shfs_buf_printf(&name, "#%s", step->shell);
+	shfs_buf_printf(&name, "#%s", step->script.shell);
 	add_thing_reference(json, "instrument", name.data ?: "");
 	shfs_buf_free(&name);
 	add_thing_reference(json, "agent", "#user");
@@ -526,8 +526,8 @@ static void add_shells(struct shfs_export *x, struct shfs_json *json)
 		bool used = false;
 
 		for (size_t k = 0; k < x->wf->n_steps && !used; k++)
-			used = x->wf->steps[k]->shell &&
-			       !strcmp(x->wf->steps[k]->shell, shells[i]);
+			used = x->wf->steps[k]->script.shell &&
+			       !strcmp(x->wf->steps[k]->script.shell, shells[i]);
 		if (!used)
 			continue;
 		snprintf(id, sizeof(id), "#%s", shells[i]);

@@ -49,7 +49,7 @@ static int doubt_program(struct doubt *d, const char *name)
 	int r;
 
 	if (strchr(name, '/') || is_builtin(name) || shfs_runner_has_program(name) ||
-	    shfs_definitions_has(&d->step->definitions, name, strlen(name)))
+	    shfs_definitions_has(&d->step->script.definitions, name, strlen(name)))
 		return 0;
 	r = shfs_command_executed(d->wf->index, d->step->entry->command.command_id, name,
 	                          strlen(name));
@@ -167,7 +167,7 @@ static int doubt_step(struct doubt *d)
 	int r = 0;
 
 	if (!shfs_text_needs_shell(text, &d->why) &&
-	    !shfs_definitions_lack(&d->step->definitions, text, &d->why))
+	    !shfs_definitions_lack(&d->step->script.definitions, text, &d->why))
 		r = shfs_text_words(text, doubt_word, d);
 	if (r >= 0 && !d->why.len)
 		r = doubt_inputs(d, text);

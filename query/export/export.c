@@ -113,18 +113,20 @@ static bool has_job(const char *text)
 static void add_shell_command(struct shfs_buf *out, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
-	bool fish = !strcmp(step->shell, "fish"), job = has_job(step->script.data ?: "");
+	bool fish = !strcmp(step->script.shell, "fish"),
+	     job = has_job(step->script.text.data ?: "");
 
 	if (fish)
 		shfs_buf_str(out, "fish --no-config -c ");
 	else
-		shfs_buf_str(out, strcmp(step->shell, "zsh") ? "bash -c " : "zsh -fc ");
+		shfs_buf_str(out,
+		             strcmp(step->script.shell, "zsh") ? "bash -c " : "zsh -fc ");
 	if (job && fish)
 		shfs_buf_str(out, "'eval $argv[1]; set s $status; wait; exit $s' ");
 	else if (job)
 		shfs_buf_printf(out, "'eval \"$1\"; s=$?; wait; exit \"$s\"' %s ",
-		                step->shell);
-	shfs_quote_shell(out, step->script.data ?: "", step->script.len);
+		                step->script.shell);
+	shfs_quote_shell(out, step->script.text.data ?: "", step->script.text.len);
 	shfs_buf_str(out, " </dev/null");
 	if (!command->has_status)
 		shfs_buf_str(out, " || :");

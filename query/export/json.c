@@ -37,7 +37,7 @@ static int add_json_step(struct shfs_export *x, struct shfs_json *json,
 	int r = shfs_export_software(x, step->entry, &software);
 
 	shfs_entry_json_head(json, step->entry);
-	shfs_json_str(json, "shell", step->shell);
+	shfs_json_str(json, "shell", step->script.shell);
 	shfs_json_str(json, "directory", step->cwd);
 	shfs_json_int(json, "left_out", step->n_left_out);
 	add_json_names(json, "inputs", &step->inputs);

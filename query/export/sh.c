@@ -187,11 +187,11 @@ static void add_script_command(struct shfs_export *x, const struct shfs_step *st
 		shfs_buf_char(out, '\n');
 	if (command->has_status)
 		shfs_buf_printf(out, "run %lld %s ", (long long)command->status,
-		                step->shell);
+		                step->script.shell);
 	else
-		shfs_buf_printf(out, "run any %s ", step->shell);
+		shfs_buf_printf(out, "run any %s ", step->script.shell);
 	shfs_export_quote(out, step->cwd);
-	add_text(out, &step->script);
+	add_text(out, &step->script.text);
 }
 
 static int write_sh(struct shfs_export *x)

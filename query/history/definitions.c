@@ -3,8 +3,8 @@
 
 #include "common/quote.h"
 #include "common/record.h"
+#include "query/base/model.h"
 #include "query/history/shell-text.h"
-#include "store/index/index.h"
 
 #include <errno.h>
 #include <string.h>
@@ -216,17 +216,47 @@ static void add_kind(struct shfs_buf *out, const struct shfs_definitions *all,
 
 /* Functions come before aliases: their bodies are as they were read, with the aliases of
  * that time in place. */
-void shfs_definitions_script(struct shfs_buf *out, const struct shfs_definitions *all,
-                             const char *shell, const char *text, size_t len)
+static void add_script_text(struct shfs_command_script *script,
+                            const struct shfs_command_row *command)
 {
-	bool zsh = !strcmp(shell, "zsh");
+	const struct shfs_definitions *all = &script->definitions;
+	struct shfs_buf *out = &script->text;
+	bool zsh = !strcmp(script->shell, "zsh");
 
 	add_kind(out, all, is_options, false);
 	add_kind(out, all, is_function, zsh && has_kind(all, is_options));
 	if (has_kind(all, is_alias) && !zsh)
 		shfs_buf_str(out, "shopt -s expand_aliases\n");
 	add_kind(out, all, is_alias, false);
-	add_part(out, zsh && all->n, text, len);
+	add_part(out, zsh && all->n, command->text, command->text_len);
+}
+
+int shfs_command_script_load(struct shfs_index *index,
+                             const struct shfs_command_row *command,
+                             struct shfs_command_script *out)
+{
+	struct shfs_command_script script = { 0 };
+	int r = shfs_command_shell(index, command, "bash", &script.shell);
+
+	if (!r)
+		r = shfs_definitions_load(index, command->command_id,
+		                          &script.definitions);
+	if (!r) {
+		add_script_text(&script, command);
+		r = script.text.failed ? -ENOMEM : 0;
+	}
+	*out = script;
+	if (r)
+		shfs_command_script_clear(out);
+	return r;
+}
+
+void shfs_command_script_clear(struct shfs_command_script *script)
+{
+	free(script->shell);
+	shfs_definitions_clear(&script->definitions);
+	shfs_buf_free(&script->text);
+	script->shell = NULL;
 }
 
 /* --- shown --- */

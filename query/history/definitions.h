@@ -9,6 +9,7 @@
 #include "common/buf.h"
 #include "query/base/json.h"
 
+struct shfs_command_row;
 struct shfs_index;
 
 struct shfs_definition {
@@ -39,11 +40,17 @@ bool shfs_definitions_has(const struct shfs_definitions *definitions, const char
 bool shfs_definitions_lack(const struct shfs_definitions *definitions, const char *text,
                            struct shfs_buf *why);
 
-/* Adds a text for the shell ("bash", "zsh") that defines them, and then does what the
- * text of the command did. */
-void shfs_definitions_script(struct shfs_buf *out,
-                             const struct shfs_definitions *definitions,
-                             const char *shell, const char *text, size_t len);
+/* A command to run again. */
+struct shfs_command_script {
+	char *shell; /* "bash", "zsh", "fish" */
+	struct shfs_definitions definitions;
+	struct shfs_buf text; /* defines these, and then does what the command did */
+};
+
+_must_check_ int shfs_command_script_load(struct shfs_index *index,
+                                          const struct shfs_command_row *command,
+                                          struct shfs_command_script *out);
+void shfs_command_script_clear(struct shfs_command_script *script);
 
 /* Adds one as the shell would show it: alias ll='ls -l'. Lines end in LF, and nothing
  * else in it needs escapes. */

@@ -47,9 +47,7 @@ void shfs_rerun_clear(struct shfs_rerun *rr)
 
 		clear_before(step);
 		free(step->results);
-		free(step->shell);
-		shfs_definitions_clear(&step->definitions);
-		shfs_buf_free(&step->script);
+		shfs_command_script_clear(&step->script);
 		shfs_entry_clear(&step->entry);
 	}
 	free(rr->steps);
@@ -76,19 +74,6 @@ static int add_step_results(struct shfs_rerun_step *step)
 	return step->results ? 0 : -ENOMEM;
 }
 
-static int load_rerun_script(struct shfs_rerun *rr, struct shfs_rerun_step *step)
-{
-	const struct shfs_command_row *c = &step->entry.command;
-	int r = shfs_command_shell(rr->index, c, "bash", &step->shell);
-
-	if (!r)
-		r = shfs_definitions_load(rr->index, c->command_id, &step->definitions);
-	if (!r)
-		shfs_definitions_script(&step->script, &step->definitions, step->shell,
-		                        c->text, c->text_len);
-	return step->script.failed ? -ENOMEM : r;
-}
-
 static int load_step(struct shfs_rerun *rr, int64_t command_id,
                      struct shfs_rerun_step *step)
 {
@@ -96,7 +81,8 @@ static int load_step(struct shfs_rerun *rr, int64_t command_id,
 
 	if (r <= 0)
 		return r ? r : -ENOENT;
-	return load_rerun_script(rr, step) ?: add_step_results(step);
+	return shfs_command_script_load(rr->index, &step->entry.command, &step->script)
+	               ?: add_step_results(step);
 }
 
 static int note_makers(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
@@ -330,9 +316,10 @@ static int look_for_unknown(const struct shfs_word *word, void *arg)
 	int r;
 
 	if (!word->is_command || memchr(word->text, '/', word->len) ||
-	    shfs_definitions_has(&unknown->step->definitions, word->text, word->len))
+	    shfs_definitions_has(&unknown->step->script.definitions, word->text,
+	                         word->len))
 		return 0;
-	r = shfs_runner_knows(unknown->step->shell, word->text, word->len);
+	r = shfs_runner_knows(unknown->step->script.shell, word->text, word->len);
 	if (!r) /* it is in a PATH that the text sets itself */
 		r = shfs_command_executed(unknown->index,
 		                          unknown->step->entry.command.command_id,
@@ -373,14 +360,15 @@ static int check_command(struct check *c)
 		refuse_rerun(c,
 		             "has no recorded end: it is still running, or its shell was "
 		             "killed");
-	else if (!shfs_command_runs_again(command, &c->step->definitions))
+	else if (!shfs_command_runs_again(command, &c->step->script.definitions))
 		refuse_rerun(
 			c,
 			"waits for the user, or restores contents that it has kept (an "
 			"editor, git, shfs)");
 	else if (shfs_text_needs_shell(command->text, &what))
 		refuse_rerun(c, "%s, which is not recorded", what.data ?: "");
-	else if (shfs_definitions_lack(&c->step->definitions, command->text, &what))
+	else if (shfs_definitions_lack(&c->step->script.definitions, command->text,
+	                               &what))
 		refuse_rerun(c, "%s", what.data ?: "");
 	else if (r >= 0)
 		r = check_words(c);
@@ -733,7 +721,7 @@ static int check_scratch(struct check *c)
 {
 	int r;
 
-	if (shfs_text_names_path(c->step->script.data ?: "", c->rr->base))
+	if (shfs_text_names_path(c->step->script.text.data ?: "", c->rr->base))
 		refuse_rerun(c, "names files by their absolute paths: run elsewhere, it "
 		                "would use those");
 	r = each_need(c, check_source);

@@ -46,10 +46,7 @@ enum shfs_rerun_state {
 
 struct shfs_rerun_step {
 	struct shfs_entry entry;
-	char *shell;
-	/* What the text of the command used of its shell; script is the text with it. */
-	struct shfs_definitions definitions;
-	struct shfs_buf script;
+	struct shfs_command_script script;
 	const struct shfs_stale_run *stale; /* NULL: the user named it */
 	struct shfs_rerun_result *results;
 	size_t n_results;

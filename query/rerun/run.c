@@ -392,7 +392,7 @@ static int get_runner(struct run *run, const char *shell)
 static int prepare_step(struct run *run, const struct shfs_rerun_step *step,
                         struct shfs_buf *away)
 {
-	int r = get_runner(run, step->shell);
+	int r = get_runner(run, step->script.shell);
 
 	if (!r && run->rr->options.top)
 		r = put_needs(run, step);
@@ -442,8 +442,8 @@ static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 	_cleanup_free_ char *cwd = shfs_rerun_place(run->rr, c->cwd);
 	struct shfs_runner_command command = {
 		.text = c->text,
-		.script = step->script.data ?: "",
-		.definitions = &step->definitions,
+		.script = step->script.text.data ?: "",
+		.definitions = &step->script.definitions,
 		.cwd = cwd,
 	};
 	int r = cwd ? prepare_step(run, step, &command.away) : -ENOMEM;

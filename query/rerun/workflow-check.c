@@ -98,7 +98,7 @@ static bool goes_above(const char *text, const char *root)
 static int check_step(struct shfs_workflow *wf, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	const char *text = step->script.data ?: "";
+	const char *text = step->script.text.data ?: "";
 
 	for (size_t i = 0; i < wf->roots.n; i++) {
 		if (!shfs_text_names_path(text, wf->roots.list[i]) &&

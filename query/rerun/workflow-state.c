@@ -180,7 +180,7 @@ static int lists_directories(struct follower *f, const struct shfs_step *step)
 
 	if (!step->entry)
 		return 0;
-	if (strpbrk(step->script.data ?: "", "*?["))
+	if (strpbrk(step->script.text.data ?: "", "*?["))
 		return 1;
 	r = shfs_rows_open_ints(f->wf->index, PROGRAMS,
 	                        SHFS_INTS(step->entry->command.command_id), &rows);

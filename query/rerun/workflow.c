@@ -51,9 +51,7 @@ static void names_clear(struct shfs_names *names)
 static void step_free(struct shfs_step *step)
 {
 	free(step->cwd);
-	free(step->shell);
-	shfs_definitions_clear(&step->definitions);
-	shfs_buf_free(&step->script);
+	shfs_command_script_clear(&step->script);
 	free(step->after);
 	free(step->inputs.list);
 	free(step->outputs.list);
@@ -679,24 +677,12 @@ static int add_dirs(struct shfs_workflow *wf, struct shfs_step *step,
 	return r;
 }
 
-static int load_script(struct shfs_index *index, struct shfs_step *step)
-{
-	const struct shfs_command_row *c = &step->entry->command;
-	int r = shfs_command_shell(index, c, "bash", &step->shell);
-
-	if (!r)
-		r = shfs_definitions_load(index, c->command_id, &step->definitions);
-	if (!r)
-		shfs_definitions_script(&step->script, &step->definitions, step->shell,
-		                        c->text, c->text_len);
-	return step->script.failed ? -ENOMEM : r;
-}
-
 static int fill_step(struct builder *b, struct maker_step *m)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
 	struct shfs_step *step = m->step;
-	int r = load_script(b->wf->index, step);
+	int r = shfs_command_script_load(b->wf->index, &step->entry->command,
+	                                 &step->script);
 
 	step->n_left_out = m->maker->n_left_out;
 	if (!r)

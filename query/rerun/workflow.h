@@ -54,11 +54,8 @@ struct shfs_step {
 	/* A step takes this source; NULL: it runs the command of entry. */
 	struct shfs_workflow_file *source;
 	const struct shfs_entry *entry;
-	char *cwd;   /* relative to the base; "" is the base */
-	char *shell; /* "bash", "zsh", "fish" */
-	/* What the text of the command used of its shell; script is the text with it. */
-	struct shfs_definitions definitions;
-	struct shfs_buf script;
+	char *cwd; /* relative to the base; "" is the base */
+	struct shfs_command_script script;
 	struct shfs_files inputs, outputs;
 	struct shfs_names dirs; /* that must exist before, relative to the base */
 	/* Further steps to come after: they make directories that it uses. */
