@@ -42,55 +42,32 @@ static int find_commands(struct finder *f)
 	return r;
 }
 
-/* Finds secrets in aliases and functions that commands used. */
-static int find_definitions(struct finder *f)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(f->index,
-	                       "SELECT d.definition, c.id, c.text FROM v_definition d"
-	                       " JOIN v_command c USING (command_id)"
-	                       " WHERE d.definition IS NOT NULL ORDER BY d.command_id",
-	                       &rows);
-	char last[17] = "";
-
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		const char *id = shfs_rows_text(rows, 1);
-
-		r = strcmp(id, last) ? has_secret(f, rows, 0, true) : 0;
-		if (r > 0) {
-			snprintf(last, sizeof(last), "%s", id);
-			r = has_secret(f, rows, 2, false);
-			r = r < 0 ? r : !r;
-		}
-		if (r > 0)
-			f->found(f->arg, &(struct shfs_secret){ .command = id });
-		r = MIN(r, 0);
-	}
-	return r;
-}
-
-/* Finds secrets in the arguments and environments of processes whose commands have none
- * themselves. */
-static int find_processes(struct finder *f)
+/* Finds secrets in aliases and functions that commands used, and in the arguments and
+ * environments of processes, where the commands have none themselves. */
+static int find_parts(struct finder *f)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(
 		f->index,
-		"SELECT p.argv, c.id, c.text, p.environment FROM v_process p"
-		" LEFT JOIN v_command c USING (command_id)"
-		" ORDER BY c.command_id",
+		"SELECT d.definition, NULL, c.id, c.text, c.command_id AS command_id"
+		" FROM v_definition d JOIN v_command c USING (command_id)"
+		" WHERE d.definition IS NOT NULL"
+		" UNION ALL SELECT p.argv, p.environment, c.id, c.text, c.command_id"
+		" FROM v_process p LEFT JOIN v_command c USING (command_id)"
+		" ORDER BY command_id",
 		&rows);
 	char last[17] = "";
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		const char *id = shfs_rows_text(rows, 1);
+		const char *id = shfs_rows_text(rows, 2);
 
-		r = *id && !strcmp(id, last) ? 0 : has_secret(f, rows, 0, true);
-		if (!r && (!*id || strcmp(id, last) != 0))
-			r = has_secret(f, rows, 3, true);
+		r = 0;
+		if (*id && !strcmp(id, last))
+			continue;
+		r = has_secret(f, rows, 0, true) ?: has_secret(f, rows, 1, true);
 		if (r > 0 && *id) {
 			snprintf(last, sizeof(last), "%s", id);
-			r = has_secret(f, rows, 2, false);
+			r = has_secret(f, rows, 3, false);
 			r = r < 0 ? r : !r;
 		}
 		if (r > 0)
@@ -178,9 +155,7 @@ int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config
 	if (!r)
 		r = find_commands(&f);
 	if (!r)
-		r = find_definitions(&f);
-	if (!r)
-		r = find_processes(&f);
+		r = find_parts(&f);
 	if (!r)
 		r = find_secret_files(&f);
 	shfs_redactor_free(f.redactor);

@@ -145,6 +145,22 @@ HIDDEN = {
 }
 
 
+def test_doctor_names_a_command_once(sandbox, shell):
+    """Its alias and its processes have the same secret."""
+    configure(sandbox, "[secrets]\nredact = no\n")
+    sandbox.mount()
+    sandbox.write_outside(sandbox.home + "/aliases", f'alias up="{TYPED}"\n'.replace("$", "\\$"))
+    bash = shell("bash")
+    bash.run(". ~/aliases")
+    bash.run("up")
+    sandbox.shfs("sync")
+    configure(sandbox, "")
+    command = the_command(sandbox, "up")
+    assert SECRET.decode() in json.dumps(json.loads(sandbox.shfs("show", "--json", command["id"]).stdout)["definitions"])
+    doctor = sandbox.shfs("doctor").stdout
+    assert doctor.count("looks like a secret") == 1 and f"in command {command['id'][:7]}" in doctor
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.backends()
 def test_arguments_of_hidden_lines(sandbox, project, shell, kind):
