@@ -219,14 +219,10 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = row_by_int(index,
 	                   "SELECT" SHFS_COMMAND_COLUMNS
-	                   ", n_accesses FROM v_command WHERE command_id = ?1",
+	                   "FROM v_command WHERE command_id = ?1",
 	                   command_id, &rows);
 
-	if (r > 0)
-		r = shfs_command_from_row(rows, out);
-	if (r > 0)
-		out->n_accesses = shfs_rows_int(rows, 10);
-	return r;
+	return r > 0 ? shfs_command_from_row(rows, out) : r;
 }
 
 bool shfs_command_ran_at(const struct shfs_command_row *c, int64_t ns)

@@ -66,7 +66,6 @@ struct shfs_command_row {
 	int64_t begin_ns, end_ns, status;
 	bool ended, has_status, hidden;
 	bool redacted; /* text had secrets */
-	int64_t n_accesses;
 };
 
 #define SHFS_COMMAND_COLUMNS                                                             \
@@ -78,7 +77,6 @@ _must_check_ int shfs_command_shell(struct shfs_index *index,
                                     const struct shfs_command_row *command,
                                     const char *unknown, char **shell);
 
-/* n_accesses is 0, as it takes a while to count. */
 _must_check_ int shfs_command_from_row(struct shfs_rows *rows,
                                        struct shfs_command_row *out);
 _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
