@@ -419,72 +419,53 @@ static void add_status(struct shfs_json *json, const struct shfs_command_row *co
 	shfs_json_str(json, "error", text);
 }
 
-/* Calls fn with the id of each package that the step used. */
-static int each_package(struct shfs_export *x, const struct shfs_step *step,
-                        struct shfs_export_package **known,
-                        void (*fn)(struct shfs_export *x, struct shfs_json *json,
-                                   const char *id,
-                                   const struct shfs_used_program *program),
-                        struct shfs_json *json)
+static void describe_package(void *arg, const char *id,
+                             const struct shfs_used_program *program,
+                             const struct shfs_entry *entry)
 {
-	_cleanup_software_ struct shfs_software s = { 0 };
-	int r = shfs_export_software(x, step->entry, &s);
+	struct shfs_json *json = arg;
 
-	for (size_t i = 0; i < s.n_programs && r >= 0; i++) {
-		_cleanup_buf_ struct shfs_buf id = { 0 };
-
-		if (!*s.programs[i].manager)
-			continue;
-		shfs_buf_str(&id, "#software/");
-		shfs_export_package_id(&id, &s.programs[i]);
-		r = id.failed ? -ENOMEM : shfs_export_package_is_new(known, id.data);
-		if (r > 0)
-			fn(x, json, id.data, &s.programs[i]);
-	}
-	return MIN(r, 0);
-}
-
-static void describe_package(struct shfs_export *x, struct shfs_json *json,
-                             const char *id, const struct shfs_used_program *program)
-{
 	begin_thing(json, id, "SoftwareApplication");
 	shfs_export_utf8(json, "name", program->package, strlen(program->package));
 	shfs_export_utf8(json, "version", program->version, strlen(program->version));
 	shfs_export_utf8(json, "applicationCategory", program->manager,
 	                 strlen(program->manager));
-	end_thing(x, json);
+	shfs_json_object_end(json);
 }
 
-static void refer_to_package(struct shfs_export *x, struct shfs_json *json,
-                             const char *id, const struct shfs_used_program *program)
+static void refer_to_package(void *arg, const char *id,
+                             const struct shfs_used_program *program,
+                             const struct shfs_entry *entry)
 {
-	add_thing_reference(json, NULL, id);
+	add_thing_reference(arg, NULL, id);
 }
 
 /* Adds each package once. */
 static int add_packages(struct shfs_export *x, struct shfs_json *json)
 {
-	struct shfs_export_package *known = NULL;
+	struct shfs_export_packages packages = { "#software/", describe_package, json,
+		                                 NULL };
 	int r = 0;
 
 	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
 		if (!x->wf->steps[i]->source)
-			r = each_package(x, x->wf->steps[i], &known, describe_package,
-			                 json);
-	shfs_export_packages_free(&known);
+			r = shfs_export_each_package(x, &packages,
+			                             x->wf->steps[i]->entry);
+	shfs_export_packages_free(&packages);
 	return r;
 }
 
 static int refer_to_software(struct shfs_export *x, struct shfs_json *json,
                              const struct shfs_step *step)
 {
-	struct shfs_export_package *known = NULL;
+	struct shfs_export_packages packages = { "#software/", refer_to_package, json,
+		                                 NULL };
 	int r;
 
 	shfs_json_array(json, "softwareRequirements");
-	r = each_package(x, step, &known, refer_to_package, json);
+	r = shfs_export_each_package(x, &packages, step->entry);
 	shfs_json_array_end(json);
-	shfs_export_packages_free(&known);
+	shfs_export_packages_free(&packages);
 	return r;
 }
 

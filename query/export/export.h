@@ -120,13 +120,21 @@ const char *shfs_export_first_output(const struct shfs_step *step);
 _must_check_ int shfs_export_software(struct shfs_export *x,
                                       const struct shfs_entry *entry,
                                       struct shfs_software *out);
-/* Adds "dpkg/coreutils/9.1-1", of a program that a package has, for a URI. */
-void shfs_export_package_id(struct shfs_buf *out,
-                            const struct shfs_used_program *program);
-/* Is the package of this id new? 1, and it is noted; 0. *known begins as NULL. */
-struct shfs_export_package;
-_must_check_ int shfs_export_package_is_new(struct shfs_export_package **known,
-                                            const char *id);
-void shfs_export_packages_free(struct shfs_export_package **known);
+/* Is called with the id of a package: PREFIXdpkg/coreutils/9.1-1, for a URI. */
+typedef void (*shfs_export_package_fn)(void *arg, const char *id,
+                                       const struct shfs_used_program *program,
+                                       const struct shfs_entry *entry);
+/* A walk through the packages of some commands. */
+struct shfs_export_packages {
+	const char *prefix;
+	shfs_export_package_fn fn; /* called once for each id */
+	void *arg;
+	struct shfs_export_package *known; /* begins as NULL */
+};
+/* Walks on through the packages that the command used. */
+_must_check_ int shfs_export_each_package(struct shfs_export *x,
+                                          struct shfs_export_packages *packages,
+                                          const struct shfs_entry *entry);
+void shfs_export_packages_free(struct shfs_export_packages *packages);
 /* Adds comments for a script: the packages of all steps. */
 _must_check_ int shfs_export_software_comment(struct shfs_export *x);

@@ -392,55 +392,27 @@ static void add_prefixes(struct shfs_json *json)
 	shfs_json_object_end(json);
 }
 
-/* Adds "software:dpkg/coreutils/9.1-1". */
-static void add_software_name(struct shfs_buf *out,
-                              const struct shfs_used_program *program)
-{
-	shfs_buf_str(out, "software:");
-	shfs_export_package_id(out, program);
-}
-
-/* Calls fn for each package of an activity; known: packages that it was called for. */
-typedef void (*package_fn)(struct prov *p, const struct shfs_used_program *program,
-                           const char *name, const struct activity *a);
-static int each_package(struct prov *p, const struct activity *a,
-                        struct shfs_export_package **known, package_fn fn)
-{
-	_cleanup_software_ struct shfs_software s = { 0 };
-	int r = shfs_export_software(p->x, a->entry, &s);
-
-	for (size_t i = 0; i < s.n_programs && r >= 0; i++) {
-		_cleanup_buf_ struct shfs_buf name = { 0 };
-
-		if (!*s.programs[i].manager)
-			continue;
-		add_software_name(&name, &s.programs[i]);
-		r = name.failed ? -ENOMEM : shfs_export_package_is_new(known, name.data);
-		if (r > 0)
-			fn(p, &s.programs[i], name.data, a);
-	}
-	return MIN(r, 0);
-}
-
 /* Calls fn for each package of each activity; once: only for the first activity. */
-static int all_packages(struct prov *p, bool once, package_fn fn)
+static int all_packages(struct prov *p, bool once, shfs_export_package_fn fn)
 {
-	struct shfs_export_package *known = NULL;
+	struct shfs_export_packages packages = { "software:", fn, p, NULL };
 	struct activity *a, *next;
 	int r = 0;
 
 	HASH_ITER (hh, p->activities, a, next) {
-		r = r ? r : each_package(p, a, &known, fn);
+		r = r ? r : shfs_export_each_package(p->x, &packages, a->entry);
 		if (!once)
-			shfs_export_packages_free(&known);
+			shfs_export_packages_free(&packages);
 	}
-	shfs_export_packages_free(&known);
+	shfs_export_packages_free(&packages);
 	return r;
 }
 
-static void add_software_agent(struct prov *p, const struct shfs_used_program *program,
-                               const char *name, const struct activity *a)
+static void add_software_agent(void *arg, const char *name,
+                               const struct shfs_used_program *program,
+                               const struct shfs_entry *entry)
 {
+	struct prov *p = arg;
 	struct shfs_buf label = { 0 };
 
 	shfs_json_object(&p->json, name);
@@ -454,12 +426,14 @@ static void add_software_agent(struct prov *p, const struct shfs_used_program *p
 	shfs_json_object_end(&p->json);
 }
 
-static void add_software_association(struct prov *p,
+static void add_software_association(void *arg, const char *name,
                                      const struct shfs_used_program *program,
-                                     const char *name, const struct activity *a)
+                                     const struct shfs_entry *entry)
 {
+	struct prov *p = arg;
+
 	begin_relation(p);
-	add_prov_reference(p, "prov:activity", NULL, a->entry);
+	add_prov_reference(p, "prov:activity", NULL, entry);
 	shfs_json_str(&p->json, "prov:agent", name);
 	end_element(p);
 }
@@ -614,9 +588,11 @@ static void describe_activity(struct prov *p, const struct activity *a)
 	                p->agent.data ?: "");
 }
 
-static void describe_package(struct prov *p, const struct shfs_used_program *program,
-                             const char *name, const struct activity *a)
+static void describe_package(void *arg, const char *name,
+                             const struct shfs_used_program *program,
+                             const struct shfs_entry *entry)
 {
+	struct prov *p = arg;
 	struct shfs_buf *out = &p->x->out, label = { 0 };
 
 	shfs_buf_printf(out, "\n<" NAMESPACE "%s> a prov:SoftwareAgent", name);
@@ -625,10 +601,13 @@ static void describe_package(struct prov *p, const struct shfs_used_program *pro
 	shfs_buf_str(out, " .\n");
 }
 
-static void associate_package(struct prov *p, const struct shfs_used_program *program,
-                              const char *name, const struct activity *a)
+static void associate_package(void *arg, const char *name,
+                              const struct shfs_used_program *program,
+                              const struct shfs_entry *entry)
 {
-	link_activity(&p->x->out, "", a->entry);
+	struct prov *p = arg;
+
+	link_activity(&p->x->out, "", entry);
 	shfs_buf_printf(&p->x->out, " prov:wasAssociatedWith <" NAMESPACE "%s> .\n",
 	                name);
 }
