@@ -132,23 +132,6 @@ static int report_crate_error(int error, const char *what)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* Makes a new file in the crate, and the directories above it. */
-static int create(const struct shfs_export *x, char *place)
-{
-	char *slash = strrchr(place, '/');
-	int fd, r = 0;
-
-	if (slash) {
-		*slash = 0;
-		r = shfs_mkdir_p_at(x->directory, place, 0777);
-		*slash = '/';
-	}
-	if (r)
-		return r;
-	fd = openat(x->directory, place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	return fd < 0 ? -errno : fd;
-}
-
 static int copy_content(const struct shfs_export *x, const struct shfs_version *version,
                         int fd)
 {
@@ -173,19 +156,14 @@ static int copy_into_crate(const struct shfs_export *x,
 	add_crate_path(&place, x, file);
 	if (place.failed)
 		return -ENOMEM;
-	fd = create(x, place.data);
+	fd = shfs_export_create(x->directory, place.data);
 	if (fd < 0)
 		return report_crate_error(fd, place.data);
-	r = file->along ? shfs_export_copy_along(file, fd)
-	                : copy_content(x, &file->version, fd);
+	if (file->along)
+		return shfs_export_copy_along(file, fd);
+	r = copy_content(x, &file->version, fd);
 	if (!r)
 		return 0;
-	if (file->along) {
-		shfs_show_path(&shown, file->lies_at);
-		shfs_error("cannot take %s along: %s", shown.data ?: "",
-		           r == -ESTALE ? "it was changed" : strerror(-r));
-		return SHFS_EXIT_FAILURE;
-	}
 	shfs_show_content_error(&shown, &file->version, r);
 	shfs_error("%s", shown.data ?: "");
 	return SHFS_EXIT_FAILURE;
@@ -193,7 +171,7 @@ static int copy_into_crate(const struct shfs_export *x,
 
 static int write_workflow(struct shfs_export *x)
 {
-	_cleanup_close_ int fd = create(x, (char[]){ WORKFLOW });
+	_cleanup_close_ int fd = shfs_export_create(x->directory, (char[]){ WORKFLOW });
 	int r;
 
 	if (fd < 0)
@@ -211,7 +189,7 @@ static int fill_crate(struct shfs_export *x)
 		r = copy_into_crate(x, x->wf->files.list[i]);
 	if (r)
 		return r;
-	fd = create(x, (char[]){ METADATA });
+	fd = shfs_export_create(x->directory, (char[]){ METADATA });
 	if (fd < 0)
 		return report_crate_error(fd, METADATA);
 	x->file = fdopen(fd, "w");

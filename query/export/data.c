@@ -20,7 +20,25 @@ void shfs_export_data_name(struct shfs_buf *out, const struct shfs_workflow_file
 	shfs_buf_printf(out, "%s@%lld", file->name, (long long)file->version.n);
 }
 
-int shfs_export_copy_along(const struct shfs_workflow_file *file, int to)
+int shfs_export_create(int dirfd, char *path)
+{
+	char *slash = strrchr(path, '/');
+	int fd, r = 0;
+
+	if (slash) {
+		*slash = 0;
+		r = shfs_mkdir_p_at(dirfd, path, 0777);
+		*slash = '/';
+	}
+	if (r)
+		return r;
+	fd = openat(dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	            0666);
+	return fd < 0 ? -errno : fd;
+}
+
+/* -ESTALE: it was changed. */
+static int copy_what_lies(const struct shfs_workflow_file *file, int to)
 {
 	const struct shfs_version *v = &file->version;
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
@@ -54,29 +72,23 @@ static int say_not_copied(const struct shfs_workflow_file *file, int error)
 	return SHFS_EXIT_FAILURE;
 }
 
+int shfs_export_copy_along(const struct shfs_workflow_file *file, int to)
+{
+	int r = copy_what_lies(file, to);
+
+	return r ? say_not_copied(file, r) : 0;
+}
+
 static int copy_to_data(int dir, const struct shfs_workflow_file *file)
 {
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 	_cleanup_close_ int fd = -1;
-	char *slash;
-	int r = 0;
 
 	shfs_export_data_name(&name, file);
 	if (name.failed)
 		return -ENOMEM;
-	slash = strrchr(name.data, '/');
-	if (slash) {
-		*slash = 0;
-		r = shfs_mkdir_p_at(dir, name.data, 0777);
-		*slash = '/';
-	}
-	if (!r)
-		fd = openat(dir, name.data,
-		            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (r || fd < 0)
-		return say_not_copied(file, r ?: -errno);
-	r = shfs_export_copy_along(file, fd);
-	return r ? say_not_copied(file, r) : 0;
+	fd = shfs_export_create(dir, name.data);
+	return fd < 0 ? say_not_copied(file, fd) : shfs_export_copy_along(file, fd);
 }
 
 static bool is_to_be_taken(const struct shfs_workflow_file *file, bool sources)

@@ -86,7 +86,10 @@ bool shfs_export_has_content(const struct shfs_workflow_file *file);
 /* Has files taken along that are not archived and still there: for a crate all of them;
  * else sources, into the directory PATH.data. */
 _must_check_ int shfs_export_take_along(struct shfs_export *x, bool into_crate);
-/* Copies the bytes, the mode and the time of what lies there. -ESTALE: it was changed. */
+/* Makes a new file, and the directories above it: a descriptor, or a negative errno. */
+_must_check_ int shfs_export_create(int dirfd, char *path);
+/* Copies the bytes, the mode and the time of what lies there: 0, or an exit code after a
+ * message. */
 _must_check_ int shfs_export_copy_along(const struct shfs_workflow_file *file, int to);
 /* Adds its name in PATH.data. */
 void shfs_export_data_name(struct shfs_buf *out, const struct shfs_workflow_file *file);
