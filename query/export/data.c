@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PHASH_KEPT 0xffffff /* what the index keeps of it */
-
 void shfs_export_data_name(struct shfs_buf *out, const struct shfs_workflow_file *file)
 {
 	shfs_buf_printf(out, "%s@%lld", file->name, (long long)file->version.n);
@@ -59,7 +57,7 @@ static int copy_what_lies(const struct shfs_workflow_file *file, int to)
 	if (!(v->flags & SHFS_CONTENT_PHASH))
 		return 0;
 	r = shfs_object_partial_hash(from, v->size, &hash);
-	return r ? r : (hash ^ v->phash) & PHASH_KEPT ? -ESTALE : 0;
+	return r ? r : shfs_phash_kept(hash ^ v->phash) ? -ESTALE : 0;
 }
 
 static int say_not_copied(const struct shfs_workflow_file *file, int error)

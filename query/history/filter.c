@@ -372,7 +372,8 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 			shfs_buf_printf(sql,
 			                " AND v.size = ?%d AND v.phash = ?%d"
 			                " AND v.object IS NULL",
-			                size, shfs_query_int(q, item->phash & 0xffffff));
+			                size,
+			                shfs_query_int(q, shfs_phash_kept(item->phash)));
 		} else {
 			int n = shfs_query_str(q, item->text);
 

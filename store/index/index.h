@@ -20,6 +20,15 @@
  * file. */
 #define SHFS_ACCESS_LINKED (1u << 30)
 
+/* Bits of a phash that the index keeps of a version; they decide only together with
+ * times. */
+#define SHFS_PHASH_KEPT 24
+
+static inline uint64_t shfs_phash_kept(uint64_t phash)
+{
+	return phash & ((1 << SHFS_PHASH_KEPT) - 1);
+}
+
 struct shfs_index;
 
 enum shfs_index_flags {

@@ -553,12 +553,6 @@ _must_check_ int shfs_file_uses_find(struct shfs_index *index,
 /* --- file.c, inode.c, version.c --- */
 
 #define SHFS_VERSION_PACKED 80
-#define SHFS_PHASH_KEPT     24 /* bits; they decide only together with times */
-
-static inline int64_t shfs_phash_kept(const struct shfs_content *c)
-{
-	return c->phash & ((1 << SHFS_PHASH_KEPT) - 1);
-}
 
 /* version-row.c. Packs the column data of a version: its content without the object (of
  * phash the low bits), source, carried, access_id and time_ns. Returns the length. */

@@ -253,6 +253,7 @@ bool shfs_content_is_unchanged(const struct shfs_content *then,
 	bool is_whole = S_ISLNK(now->mode) || now->size <= SHFS_OBJECT_PARTIAL;
 
 	return then->size == now->size && S_ISLNK(then->mode) == S_ISLNK(now->mode) &&
-	       (!is_hashed || shfs_phash_kept(then) == shfs_phash_kept(now)) &&
+	       (!is_hashed ||
+	        shfs_phash_kept(then->phash) == shfs_phash_kept(now->phash)) &&
 	       (then->mtime_ns == now->mtime_ns || (is_hashed && is_whole));
 }

@@ -38,7 +38,7 @@ static bool same_object(const struct shfs_content *a, const struct shfs_content 
 /* Compares the low bits only: the index does not store the whole hash. */
 static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
 {
-	return shfs_phash_kept(a) == shfs_phash_kept(b);
+	return shfs_phash_kept(a->phash) == shfs_phash_kept(b->phash);
 }
 
 /* Are these the same snapshot in two records? Only then are incomplete contents equal, as
@@ -554,7 +554,7 @@ static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_c
 		" AND version_flags(data) & 4 AND NOT version_flags(data) & 8"
 		" ORDER BY n DESC LIMIT 1",
 		shfs_arg_int(file_id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c)));
+		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c->phash)));
 }
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
