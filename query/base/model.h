@@ -186,14 +186,15 @@ int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands);
 /* --- SQL conditions --- */
 
 /* SQL conditions on v_version, v_access: the version with this id; the file at the path
- * in a parameter. */
+ * in a parameter. SHFS_SQL_FILE_ID is the id of that file, or NULL. */
 #define SHFS_SQL_VERSION_OF(v, id)                                                       \
 	" " v ".file_id = (" id ") >> 32 AND " v ".n = (" id ") & 4294967295 "
 #define SHFS_SQL_VERSION(id) SHFS_SQL_VERSION_OF("v_version", id)
-#define SHFS_SQL_FILE(path)                                                              \
-	"file_id = (SELECT file_id FROM v_path WHERE dir = path_dir(" path ")"           \
+#define SHFS_SQL_FILE_ID(path)                                                           \
+	" (SELECT file_id FROM v_path WHERE dir = path_dir(" path ")"                    \
 	" AND name_key = name_key(path_name(" path "))"                                  \
 	" AND +name = path_name(" path ")) "
+#define SHFS_SQL_FILE(path) "file_id =" SHFS_SQL_FILE_ID(path)
 
 /*
  * Adds the condition "expr is the path in parameter ?n, or below it". The parameter must

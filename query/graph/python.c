@@ -10,10 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define DIRECTORY "/__pycache__/"
-#define FIND_FILE                                                                        \
-	"SELECT file_id FROM v_path WHERE dir = path_dir(?1)"                            \
-	" AND name_key = name_key(path_name(?1)) AND +name = path_name(?1)"
+#define DIRECTORY     "/__pycache__/"
 #define FIND_COMPILED "SELECT file_id, path FROM v_path WHERE dir = ?1"
 
 /* Splits the path of a compiled file into directory and module name; false: it is
@@ -59,7 +56,7 @@ static int find_source(struct shfs_graph *g, const char *path, int64_t *file_id)
 	shfs_buf_add(&source, module.data, module.len);
 	shfs_buf_str(&source, ".py");
 	if (!*rows)
-		r = shfs_rows_open(g->index, FIND_FILE, rows);
+		r = shfs_rows_open(g->index, "SELECT" SHFS_SQL_FILE_ID("?1"), rows);
 	if (!r)
 		r = source.failed ? -ENOMEM : shfs_rows_bind_str(*rows, 1, source.data);
 	if (!r)

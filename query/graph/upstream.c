@@ -13,11 +13,9 @@
 	"SELECT command_id, process_id FROM v_access WHERE file2_id = ?1"                \
 	" AND is_open = 0 AND op = 'rename' AND made_n >= ?2 ORDER BY seq_key LIMIT 1"
 #define MOVED_WITH                                                                       \
-	"SELECT command_id, process_id FROM v_access WHERE file2_id ="                   \
-	" (SELECT file_id FROM v_path WHERE dir = path_dir(?1)"                          \
-	"  AND name_key = name_key(path_name(?1)) AND +name = path_name(?1))"            \
-	" AND is_open = 0 AND op = 'rename' AND directory AND begin_ns >= ?2"            \
-	" ORDER BY seq_key LIMIT 1"
+	"SELECT command_id, process_id FROM v_access"                                    \
+	" WHERE is_open = 0 AND op = 'rename' AND directory AND begin_ns >= ?2"          \
+	" AND file2_id =" SHFS_SQL_FILE_ID("?1") "ORDER BY seq_key LIMIT 1"
 
 struct upstream {
 	struct shfs_graph *graph;

@@ -22,9 +22,13 @@
 
 /* Accesses that change something. */
 #define CHANGES "(is_written OR made_n IS NOT NULL OR NOT is_open)"
-#define FILE_ID(path)                                                                    \
-	"(SELECT file_id FROM v_path WHERE dir = path_dir(" path ")"                     \
-	" AND name_key = name_key(path_name(" path ")) AND +name = path_name(" path "))"
+/* Processes that changed the file ?1, or made another one of it, since ?2, but not those
+ * of the command ?3. */
+#define OTHERS_OF(column)                                                                \
+	"SELECT process_id FROM v_access WHERE " CHANGES                                 \
+	" AND end_ns >= ?2 AND command_id IS NOT ?3 AND " column                         \
+	" =" SHFS_SQL_FILE_ID("?1")
+#define BY_OTHERS OTHERS_OF("file_id") " UNION ALL " OTHERS_OF("file2_id")
 
 /* A path that the command changed. */
 struct own {
@@ -209,20 +213,7 @@ static bool is_born(const struct back *b, const char *path)
 /* Has another process changed it since the command began? Not shfs itself. 1 or 0. */
 static int is_changed_by_others(struct back *b, const char *path)
 {
-	int r = b->others ? 0
-	                  : shfs_rows_open(
-				    b->how->index,
-				    "SELECT process_id FROM v_access WHERE"
-				    " file_id = " FILE_ID(
-					    "?1") " AND end_ns >= ?2"
-						  " AND command_id IS NOT ?3 AND " CHANGES
-						  " UNION ALL SELECT process_id FROM "
-						  "v_access"
-						  " WHERE file2_id = " FILE_ID(
-							  "?1") " AND end_ns >= ?2"
-								" AND command_id IS NOT "
-								"?3 AND " CHANGES,
-				    &b->others);
+	int r = b->others ? 0 : shfs_rows_open(b->how->index, BY_OTHERS, &b->others);
 
 	if (!r)
 		r = shfs_rows_bind_str(b->others, 1, path);
