@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/base/model.h"
 
+#include "common/clock.h"
 #include "common/path.h"
 #include "common/quote.h"
 #include "query/base/context.h"
@@ -159,6 +160,15 @@ void shfs_version_clear(struct shfs_version *version)
 {
 	free(version->path);
 	version->path = NULL;
+}
+
+bool shfs_version_lies_at(const struct shfs_version *v, const char *path)
+{
+	struct stat st;
+
+	return shfs_path_is_here(path) && !lstat(path, &st) && S_ISREG(st.st_mode) &&
+	       (uint64_t)st.st_size == v->size &&
+	       shfs_timespec_ns(st.st_mtim) == v->mtime_ns;
 }
 
 const char *shfs_version_why_not_archived(uint32_t flags)

@@ -52,6 +52,8 @@ _must_check_ int shfs_version_root(struct shfs_index *index,
 /* Members of one version: see docs/json.md. */
 void shfs_version_json(struct shfs_json *json, const struct shfs_version *version);
 void shfs_version_clear(struct shfs_version *version);
+/* Are its bytes at this path now, judged by size and time? */
+bool shfs_version_lies_at(const struct shfs_version *version, const char *path);
 #define _cleanup_version_ _cleanup_(shfs_version_clear)
 
 /* Why there is no object: "larger than the limit". NULL if there is one. */

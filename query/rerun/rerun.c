@@ -669,15 +669,6 @@ static int find_rerun_base(struct shfs_rerun *rr)
 	return 0;
 }
 
-bool shfs_rerun_is_there(const struct shfs_version *version)
-{
-	struct stat st;
-
-	return !lstat(version->path, &st) && S_ISREG(st.st_mode) &&
-	       (uint64_t)st.st_size == version->size &&
-	       shfs_timespec_ns(st.st_mtim) == version->mtime_ns;
-}
-
 static int check_source(struct check *c, const struct shfs_rerun_need *need)
 {
 	_cleanup_version_ struct shfs_version v = { 0 };
@@ -696,7 +687,7 @@ static int check_source(struct check *c, const struct shfs_rerun_need *need)
 	if (!r)
 		refuse_rerun(c, "needs %s, of which no version is recorded",
 		             name.data ?: "");
-	else if (!(v.flags & SHFS_CONTENT_OBJECT) && !shfs_rerun_is_there(&v))
+	else if (!(v.flags & SHFS_CONTENT_OBJECT) && !shfs_version_lies_at(&v, v.path))
 		refuse_rerun(c, "needs %s, which is not archived: %s", name.data ?: "",
 		             shfs_version_why_not_archived(v.flags) ?: "unknown");
 	else if (v.flags & SHFS_CONTENT_INCOMPLETE)

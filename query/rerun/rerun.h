@@ -131,8 +131,6 @@ char *shfs_rerun_place(const struct shfs_rerun *rerun, const char *path);
  * object. */
 _must_check_ int shfs_rerun_compare(const struct shfs_rerun *rerun, const char *file,
                                     const struct shfs_version *version);
-/* Is the version still at its path, judged by size and time? */
-bool shfs_rerun_is_there(const struct shfs_version *version);
 /* Loads the version that a scratch copy gets for a need: 1; 0: none. */
 _must_check_ int shfs_rerun_load_need(const struct shfs_rerun *rerun,
                                       const struct shfs_rerun_step *step,

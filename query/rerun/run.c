@@ -284,10 +284,11 @@ static int copy_unarchived_file(struct run *run, const char *path,
 
 	if (!place || make_dir(run, &(struct shfs_uses){ 0 }, path, true))
 		return -ENOMEM;
+	errno = 0;
 	from = open(v->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	to = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, v->mode & 0777);
 	if (from >= 0 && to >= 0 && !shfs_copy_fd(from, to) && !futimens(to, times) &&
-	    shfs_rerun_is_there(v))
+	    shfs_version_lies_at(v, v->path))
 		return 0;
 	shfs_show_path(&shown, v->path);
 	shfs_error("cannot copy %s: %s", shown.data ?: "",

@@ -2,12 +2,10 @@
 /* Can the steps of a workflow be run elsewhere, and where are their sources? */
 #include "query/rerun/workflow.h"
 
-#include "common/clock.h"
 #include "common/path.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define BLANKS     " \t\n"
 #define SEPARATORS "\n;|&()`"
@@ -113,15 +111,6 @@ static int check_step(struct shfs_workflow *wf, const struct shfs_step *step)
 	return 0;
 }
 
-static bool is_there(const struct shfs_version *version, const char *path)
-{
-	struct stat st;
-
-	return shfs_path_is_here(path) && !lstat(path, &st) && S_ISREG(st.st_mode) &&
-	       (uint64_t)st.st_size == version->size &&
-	       shfs_timespec_ns(st.st_mtim) == version->mtime_ns;
-}
-
 /* The names that a version got by renames and links, and those that these got. */
 #define NAMES_OF                                                                         \
 	"WITH RECURSIVE later (id) AS (SELECT ?1"                                        \
@@ -139,7 +128,7 @@ static int find_where_it_lies(struct shfs_workflow *wf, struct shfs_workflow_fil
 		const char *path = shfs_rows_text(rows, 0);
 
 		r = 0;
-		if (!is_there(&file->version, path))
+		if (!shfs_version_lies_at(&file->version, path))
 			continue;
 		file->lies_at = strdup(path);
 		r = file->lies_at ? 0 : -ENOMEM;
