@@ -40,10 +40,9 @@ static bool is_interactive_program(const struct program *program, const char *ar
 
 static int look_for_copier(const struct shfs_word *word, void *arg)
 {
-	const char *slash = memrchr(word->text, '/', word->len);
-	size_t dir = slash ? (size_t)(slash + 1 - word->text) : 0;
+	struct shfs_bytes name = shfs_word_base(word->text, word->len);
 
-	return shfs_program_is_copier(word->text + dir, word->len - dir);
+	return shfs_program_is_copier(name.data, name.len);
 }
 
 /* Is the parent of the process the shell that the command was typed into? */

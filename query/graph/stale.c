@@ -251,11 +251,9 @@ static bool tells_by_status(const char *name, size_t len)
 
 static int look_for_teller(const struct shfs_word *word, void *arg)
 {
-	const char *slash = memrchr(word->text, '/', word->len);
-	size_t dir = slash ? (size_t)(slash + 1 - word->text) : 0;
+	struct shfs_bytes name = shfs_word_base(word->text, word->len);
 
-	(void)arg;
-	return tells_by_status(word->text + dir, word->len - dir);
+	return tells_by_status(name.data, name.len);
 }
 
 /* Versions among which an earlier run of the command line is looked for. */
@@ -614,15 +612,10 @@ static int note_version_reader(const struct shfs_access *a, void *arg)
 static bool ended_well(const struct shfs_command_row *c)
 {
 	const char *word = c->text + strspn(c->text, " \t");
-	size_t len = strcspn(word, " \t");
-	const char *slash = memrchr(word, '/', len);
+	struct shfs_bytes name = shfs_word_base(word, strcspn(word, " \t"));
 
-	if (slash) {
-		len -= (size_t)(slash + 1 - word);
-		word = slash + 1;
-	}
 	return c->has_status && !c->status && !strpbrk(c->text, "|;!&$`\n") &&
-	       shfs_program_is_build_tool(word, len);
+	       shfs_program_is_build_tool(name.data, name.len);
 }
 
 static int add_told(struct shfs_stale *s, struct told *told, int64_t access_id)

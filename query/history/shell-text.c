@@ -376,6 +376,13 @@ int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, vo
 	return r;
 }
 
+struct shfs_bytes shfs_word_base(const char *word, size_t len)
+{
+	const char *slash = memrchr(word, '/', len), *base = slash ? slash + 1 : word;
+
+	return (struct shfs_bytes){ base, (size_t)(word + len - base) };
+}
+
 bool shfs_text_is_pipeline(const char *text)
 {
 	const char *p = text + strspn(text, BLANKS);

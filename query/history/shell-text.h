@@ -23,6 +23,9 @@ struct shfs_word {
 int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, void *arg),
                     void *arg);
 
+/* The last part of a word that is a path. */
+struct shfs_bytes shfs_word_base(const char *word, size_t len);
+
 /* Is it one command line of programs, with pipes at most: is its exit status that of the
  * last program? */
 bool shfs_text_is_pipeline(const char *text);
