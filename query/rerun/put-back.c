@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "query/base/mounts.h"
 #include "query/restore/xattr.h"
+#include "store/journal/journal.h"
 #include "store/journal/runtime.h"
 
 #include <errno.h>
@@ -128,11 +129,13 @@ static int load_command_id(struct back *b)
 	r = shfs_rows_open_str(
 		b->how->index,
 		"SELECT command_id FROM v_session s JOIN v_command c USING (session_id)"
-		" WHERE substr(s.boot_id, 1, 8) || '-' || s.pid || '-' || s.start_ticks"
+		" WHERE substr(s.boot_id, 1, ?3) || '-' || s.pid || '-' || s.start_ticks"
 		" = ?1 AND c.number = ?2",
 		b->before->session, &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, b->before->number);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, SHFS_JOURNAL_BOOT_DIGITS);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0)

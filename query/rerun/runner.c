@@ -54,7 +54,8 @@ int shfs_runner_signal(void)
 struct log {
 	int fd; /* -1: none */
 	uint64_t seq, number;
-	char boot[37], session[160];
+	char boot[37];
+	char name[SHFS_RUNNER_SESSION_MAX], session[160]; /* session: with the unit */
 	struct shfs_proc_stat self;
 	struct shfs_redactor *redactor;
 };
@@ -157,11 +158,11 @@ static int open_run_log(struct log *log, const struct shfs_runner_options *o)
 		r = dir ? shfs_mkdir_p_at(AT_FDCWD, dir, 0700) : -ENOMEM;
 	if (r)
 		return r;
-	snprintf(log->session, sizeof(log->session),
-	         "%.8s-%" PRIu32 "-%" PRIu64 "%s%.100s", log->boot, log->self.pid,
-	         log->self.start_ticks, unit && *unit ? "-" : "", unit ? unit : "");
-	if (asprintf(&path, "%s/shell-%.8s-%" PRIu32 "-%" PRIu64 ".log", dir, log->boot,
-	             log->self.pid, log->self.start_ticks) < 0) {
+	snprintf(log->name, sizeof(log->name), "%.8s-%" PRIu32 "-%" PRIu64, log->boot,
+	         log->self.pid, log->self.start_ticks);
+	snprintf(log->session, sizeof(log->session), "%s%s%.100s", log->name,
+	         unit && *unit ? "-" : "", unit ? unit : "");
+	if (asprintf(&path, "%s/shell-%s.log", dir, log->name) < 0) {
 		path = NULL;
 		return -ENOMEM;
 	}
@@ -470,7 +471,6 @@ static void runner_child(int fd, pid_t parent, const struct shfs_runner_options 
 {
 	int null = open("/dev/null", O_RDONLY), started;
 	struct log log = { .fd = -1, .redactor = o->redactor };
-	char session[SHFS_RUNNER_SESSION_MAX] = { 0 };
 
 	setsid();
 	end_with_parent(parent);
@@ -479,11 +479,8 @@ static void runner_child(int fd, pid_t parent, const struct shfs_runner_options 
 	if (o->to_stderr)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	started = o->store_path ? open_run_log(&log, o) : 0;
-	if (log.fd >= 0)
-		snprintf(session, sizeof(session), "%.8s-%" PRIu32 "-%" PRIu64, log.boot,
-		         log.self.pid, log.self.start_ticks);
 	if (!shfs_write_all(fd, &started, sizeof(started)) &&
-	    !shfs_write_all(fd, session, sizeof(session)) && !started)
+	    !shfs_write_all(fd, log.name, sizeof(log.name)) && !started)
 		while (serve_run_request(fd, &log, o))
 			;
 	_exit(0);
