@@ -31,6 +31,8 @@
 	" =" SHFS_SQL_FILE_ID("?1")
 #define BY_OTHERS OTHERS_OF("file_id") " UNION ALL " OTHERS_OF("file2_id")
 
+#define VERSIONS "SELECT" SHFS_VERSION_COLUMNS "FROM v_version WHERE " SHFS_SQL_FILE("?1")
+
 /* A path that the command changed. */
 struct own {
 	UT_hash_handle hh;
@@ -294,19 +296,12 @@ static int read_archived(struct shfs_rows *rows, struct shfs_version *out)
 int shfs_put_back_version(struct shfs_index *index, const struct shfs_before_file *f,
                           int64_t at_ns, struct shfs_version *out)
 {
-	static const char sql[] =
-		"SELECT" SHFS_VERSION_COLUMNS "FROM v_version WHERE " SHFS_SQL_FILE("?1");
 	_cleanup_rows_ struct shfs_rows *same = NULL, *latest = NULL;
-	_cleanup_free_ char *of_time = NULL, *until = NULL;
-	int r;
+	int r = shfs_rows_open_str(index,
+	                           VERSIONS "AND size = ?2 AND mtime_ns = ?3"
+	                                    " ORDER BY time_ns <= ?4 DESC, n DESC",
+	                           f->path, &same);
 
-	if (asprintf(&of_time,
-	             "%sAND size = ?2 AND mtime_ns = ?3 ORDER BY time_ns <= ?4 DESC, n "
-	             "DESC",
-	             sql) < 0 ||
-	    asprintf(&until, "%sAND time_ns <= ?2 ORDER BY n DESC LIMIT 1", sql) < 0)
-		return -ENOMEM;
-	r = shfs_rows_open_str(index, of_time, f->path, &same);
 	if (!r)
 		r = shfs_rows_bind_int(same, 2, f->size);
 	if (!r)
@@ -318,7 +313,9 @@ int shfs_put_back_version(struct shfs_index *index, const struct shfs_before_fil
 	if (r)
 		return r;
 	/* the same bytes were written again, or its time was changed since */
-	r = shfs_rows_open_str(index, until, f->path, &latest);
+	r = shfs_rows_open_str(index,
+	                       VERSIONS "AND time_ns <= ?2 ORDER BY n DESC LIMIT 1",
+	                       f->path, &latest);
 	if (!r)
 		r = shfs_rows_bind_int(latest, 2, at_ns);
 	if (!r)
@@ -333,16 +330,15 @@ static bool is_same_inode(const struct shfs_before_file *a,
 	       (a->mode & S_IFMT) == (b->mode & S_IFMT);
 }
 
-/* Has the command written it by any of its names? */
-static bool is_file_written(const struct back *b, const struct shfs_before_file *f)
+/* Does is hold for another name of the file? Writing through one name changes all. */
+static bool any_other_name(const struct back *b, const struct shfs_before_file *f,
+                           bool (*is)(const struct back *b, const char *path))
 {
-	if (is_written(b, f->path))
-		return true;
 	for (size_t i = 0; i < b->before->n && f->links > 1; i++) {
 		const struct shfs_before_file *other = b->before->list[i];
 
-		if (S_ISREG(other->mode) && is_same_inode(other, f) &&
-		    is_written(b, other->path))
+		if (other != f && S_ISREG(other->mode) && is_same_inode(other, f) &&
+		    is(b, other->path))
 			return true;
 	}
 	return false;
@@ -364,7 +360,7 @@ static bool is_there(const struct back *b, const struct shfs_before_file *f)
 	if (now->ctime_ns == f->ctime_ns)
 		return true;
 	return (now->mtime_ns == f->mtime_ns || is_own(b, f->path)) &&
-	       !is_file_written(b, f);
+	       !is_written(b, f->path) && !any_other_name(b, f, is_written);
 }
 
 /* The time of a directory changes with what it holds: this is not its own change. */
@@ -388,19 +384,6 @@ static void note_needed(struct back *b, struct shfs_before_file *f)
 		dir->entries_changed = true;
 }
 
-/* Is another name of the file needed? Writing through one name changes all. */
-static bool is_name_needed(const struct back *b, const struct shfs_before_file *f)
-{
-	for (size_t i = 0; i < b->before->n && f->links > 1; i++) {
-		const struct shfs_before_file *other = b->before->list[i];
-
-		if (other != f && S_ISREG(other->mode) && is_same_inode(other, f) &&
-		    is_own(b, other->path))
-			return true;
-	}
-	return false;
-}
-
 static int find_needed(struct back *b)
 {
 	for (size_t i = 0; i < b->before->n; i++) {
@@ -412,7 +395,7 @@ static int find_needed(struct back *b)
 
 		if (there && has_attributes(b, now, f))
 			continue;
-		if (!S_ISREG(f->mode) || !is_name_needed(b, f))
+		if (!S_ISREG(f->mode) || !any_other_name(b, f, is_own))
 			r = decide_whose(b, f->path, &whose);
 		if (r)
 			return r;
@@ -491,15 +474,16 @@ static int move_aside(struct back *b, struct shfs_before_file *f)
 	const struct shfs_before_file *now = shfs_before_find(&b->now, f->path);
 	const struct shfs_before_file *at =
 		now && is_same_inode(now, f) ? NULL : find_moved(b, f);
-	struct shfs_before_file *root;
+	const char *root = root_of(b, f->path);
+	struct shfs_before_file *dir;
 
 	if (!at)
 		return 0;
-	root = shfs_before_find(b->before, root_of(b, f->path));
-	if (root)
-		root->entries_changed = true;
-	if (asprintf(&f->moved, "%s/" TMP_NAME "%d-%u", root_of(b, f->path),
-	             (int)getpid(), b->n_moved++) < 0) {
+	dir = shfs_before_find(b->before, root);
+	if (dir)
+		dir->entries_changed = true;
+	if (asprintf(&f->moved, "%s/" TMP_NAME "%d-%u", root, (int)getpid(),
+	             b->n_moved++) < 0) {
 		f->moved = NULL;
 		return -ENOMEM;
 	}
@@ -511,48 +495,35 @@ static int move_aside(struct back *b, struct shfs_before_file *f)
 
 static int move_all_aside(struct back *b)
 {
-	bool any = false;
-	int r = 0;
-
-	for (size_t i = 0; i < b->before->n; i++)
-		any |= b->before->list[i]->needed && S_ISREG(b->before->list[i]->mode);
-	if (!any)
-		return 0;
-	r = note_there(b);
-	for (size_t i = 0; i < b->before->n && !r; i++) {
+	for (size_t i = 0; i < b->before->n; i++) {
 		struct shfs_before_file *f = b->before->list[i];
+		int r;
 
-		if (f->needed && S_ISREG(f->mode))
-			r = move_aside(b, f);
+		if (!f->needed || !S_ISREG(f->mode))
+			continue;
+		r = b->there ? 0 : note_there(b);
+		if (r)
+			return r;
+		r = move_aside(b, f);
 		if (r)
 			fail_path(b, f, f->path, r);
-		r = 0;
 	}
-	return r;
+	return 0;
 }
 
 /* --- files that were not there --- */
 
-static int remove_path(struct back *b, const struct shfs_before_file *now)
+static void remove_path(struct back *b, const struct shfs_before_file *now)
 {
 	struct shfs_before_file *f = shfs_before_find(b->before, now->path);
 	bool directory = S_ISDIR(now->mode);
 
 	if (!(directory ? rmdir(now->path) : unlink(now->path)) || errno == ENOENT)
-		return 0;
+		return;
 	if (directory && (errno == ENOTEMPTY || errno == EEXIST))
 		say_stays(f, now->path, "other files are in it");
 	else
 		fail_path(b, f, now->path, -errno);
-	return 0;
-}
-
-/* Could it not be seen before whether the file was there? */
-static bool was_unread(const struct back *b, const char *path)
-{
-	const struct shfs_before_file *dir = parent_of(b->before, path);
-
-	return dir && dir->unread;
 }
 
 static int remove_new(struct back *b, const struct shfs_before_file *now)
@@ -562,20 +533,23 @@ static int remove_new(struct back *b, const struct shfs_before_file *now)
 	enum whose whose;
 	int r;
 
-	if (f)
-		return f->needed && (f->mode & S_IFMT) != (now->mode & S_IFMT)
-		               ? remove_path(b, now)
-		               : 0;
-	if (was_unread(b, now->path))
+	if (f) {
+		if (f->needed && (f->mode & S_IFMT) != (now->mode & S_IFMT))
+			remove_path(b, now);
+		return 0;
+	}
+	if (dir && dir->unread) /* it may have been there */
 		return 0;
 	r = decide_whose(b, now->path, &whose);
 	if (r)
 		return r;
-	if (dir && whose != OURS)
-		dir->entries_left = true;
-	else if (dir)
+	if (whose == OURS)
+		remove_path(b, now);
+	if (dir && whose == OURS)
 		dir->entries_changed = true;
-	return whose == OURS ? remove_path(b, now) : 0;
+	else if (dir)
+		dir->entries_left = true;
+	return 0;
 }
 
 static int remove_all_new(struct back *b)
@@ -651,18 +625,16 @@ static void put_version(struct back *b, struct shfs_before_file *f,
 static int put_content(struct back *b, struct shfs_before_file *f)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
-	int r = f->aside ? put_copy(b, f)
-	                 : shfs_put_back_version(b->how->index, f, b->before->begin_ns,
-	                                         &version);
+	int r;
 
-	if (f->aside || r < 0)
-		return r;
-	if (r) {
+	if (f->aside)
+		return put_copy(b, f);
+	r = shfs_put_back_version(b->how->index, f, b->before->begin_ns, &version);
+	if (r > 0)
 		put_version(b, f, &version);
-		return 0;
-	}
-	say_stays(f, f->path, "its earlier content is not archived");
-	return 0;
+	else if (!r)
+		say_stays(f, f->path, "its earlier content is not archived");
+	return MIN(r, 0);
 }
 
 /* Makes it a name of the same file as another that is there: 1, or 0. */
