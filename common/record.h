@@ -245,7 +245,7 @@ struct shfs_rec_finish {
 	uint64_t max_rss_kib; /* of one process; 0: not known */
 };
 
-/* What a word stood for in the shell: an alias, a function. */
+/* An alias, a function, or the options of a shell, that a command used. */
 struct shfs_rec_definition {
 	char kind;     /* enum shfs_definition_kind; others may come */
 	uint32_t kept; /* enum shfs_definition_kept */

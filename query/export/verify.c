@@ -21,7 +21,7 @@ static const char file_word[] = "FILE", top_word[] = "TOP";
 
 static const struct program {
 	const char *format, *argv[ARGS_MAX];
-	const char *results; /* where they are below the directory */
+	const char *results; /* the directory of the results, below the one it runs in */
 } programs[] = {
 	{ "sh", { "bash", file_word, top_word }, "" },
 	{ "make", { "make", "-s", "-f", file_word }, "" },
@@ -39,9 +39,9 @@ static const struct program {
 struct verification {
 	struct shfs_export *x;
 	const struct program *program;
-	char *top;           /* a new directory, with: */
-	struct shfs_buf run; /* the directory in which it runs */
-	struct shfs_buf file;
+	char *top;            /* a new directory, which holds the next one */
+	struct shfs_buf run;  /* the directory in which the export runs */
+	struct shfs_buf file; /* the export */
 };
 
 static const struct program *find_program(const struct shfs_export_format *format)
@@ -104,7 +104,7 @@ static void verification_clear(struct verification *v)
 	shfs_buf_free(&v->file);
 }
 
-/* Writes what is to be run; a crate is there already. */
+/* Writes the export to its file; a crate is there already. */
 static int put_export(struct verification *v, bool crate)
 {
 	_cleanup_close_ int fd = -1;
@@ -177,7 +177,7 @@ static int run_export_again(const struct verification *v)
 
 /* --- comparing --- */
 
-/* Opens the bytes of the version: archived, or where they lie. */
+/* Opens the bytes of the version: the archived ones, or those where it lies. */
 static int open_wanted(const struct verification *v,
                        const struct shfs_workflow_file *target, FILE **out)
 {
@@ -213,7 +213,7 @@ static bool is_equal(FILE *a, FILE *b)
 	return !ferror(a) && !ferror(b);
 }
 
-/* How the target came out: a text for a person. */
+/* Compares the target: a text for a person. */
 static const char *compare_target(const struct verification *v,
                                   const struct shfs_workflow_file *target, bool *same)
 {

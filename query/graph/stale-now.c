@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a file that nothing watches holds now: one outside, or a link. */
+/* Reads what a file holds now that is not recorded: one outside, or a link. */
 #include "query/graph/stale-internal.h"
 
 #include "common/clock.h"

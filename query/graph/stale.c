@@ -259,9 +259,12 @@ static int look_for_teller(const struct shfs_word *word, void *arg)
 /* Versions among which an earlier run of the command line is looked for. */
 #define EARLIER_MAX 64
 
-/* How an earlier run of the command line that made the file had ended: ENDED_WELL if any
- * did. */
-enum ended { ENDED_NEVER, ENDED_SO, ENDED_WELL };
+/* How earlier runs of the command line that made the file had ended. */
+enum ended {
+	ENDED_NEVER, /* there was none, or none ended as below */
+	ENDED_SO,    /* one with the same status, and none well */
+	ENDED_WELL,  /* one with 0 */
+};
 
 static int note_earlier_end(struct shfs_stale *s, int64_t command_id,
                             const struct shfs_command_row *c, enum ended *ended)

@@ -11,7 +11,7 @@
 
 /* --- loading --- */
 
-/* Takes apart what the view has: kind, kept, name and NUL, body. */
+/* Unpacks a definition of v_definition: kind, kept, name and NUL, body. */
 static int unpack_definition(const char *text, size_t len, struct shfs_definition *out)
 {
 	struct shfs_definition d = { .packed = malloc(len + 1) };
@@ -111,8 +111,8 @@ bool shfs_definitions_has(const struct shfs_definitions *all, const char *word,
 	return false;
 }
 
-/* What an alias or a function needs of its shell is not recorded either. The text may
- * give it input, and set its variables. */
+/* Does the body of the alias or the function need something of its shell, which is not
+ * recorded? Adds what. The text may give it input, and set its variables. */
 static bool needs_shell(const struct shfs_definition *d, const char *text,
                         struct shfs_buf *why)
 {
@@ -167,7 +167,8 @@ static void add_alias(struct shfs_buf *out, const struct shfs_definition *d)
 	shfs_quote_shell(out, d->body, d->body_len);
 }
 
-/* zsh reads a text as a whole before it does any of it, bash line by line. */
+/* Adds a text that needs what comes before it: zsh would read all lines before it does
+ * the first, so it gets them in an eval. */
 static void add_part(struct shfs_buf *out, bool in_eval, const char *text, size_t len)
 {
 	if (in_eval) {

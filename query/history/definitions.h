@@ -26,17 +26,17 @@ struct shfs_definitions {
 	bool more; /* the command used further ones, which are not known */
 };
 
-/* Loads those of a command. */
+/* Loads the definitions of a command. */
 _must_check_ int shfs_definitions_load(struct shfs_index *index, int64_t command_id,
                                        struct shfs_definitions *out);
 void shfs_definitions_clear(struct shfs_definitions *definitions);
 #define _cleanup_definitions_ _cleanup_(shfs_definitions_clear)
 
-/* Does one of them say what the word is? */
+/* Is the word defined by one of them? */
 bool shfs_definitions_has(const struct shfs_definitions *definitions, const char *word,
                           size_t len);
 
-/* Adds why the text cannot be run with them, to follow "it". False: it can. */
+/* Do the definitions not suffice to run the text? Adds why, to follow "it". */
 bool shfs_definitions_lack(const struct shfs_definitions *definitions, const char *text,
                            struct shfs_buf *why);
 
@@ -52,8 +52,8 @@ _must_check_ int shfs_command_script_load(struct shfs_index *index,
                                           struct shfs_command_script *out);
 void shfs_command_script_clear(struct shfs_command_script *script);
 
-/* Adds one as the shell would show it: alias ll='ls -l'. Lines end in LF, and nothing
- * else in it needs escapes. */
+/* Adds a definition as the shell would show it: alias ll='ls -l'. Lines end in LF, and
+ * nothing else in it needs escapes. */
 void shfs_definition_show(struct shfs_buf *out, const struct shfs_definition *definition);
 
 /* Adds the member "definitions": see docs/json.md. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * put-back.h - puts directories back as they were before a command: contents, names,
- * modes and times. What the command changed is what differs and the record has it of the
- * command; or it is known of it from its earlier run, and the record has it of nobody.
- * What another process has changed since stays, and is named.
+ * modes and times. A change is the command's if it is recorded so; or if nobody is
+ * recorded to have made it, and the command made such a change in its earlier run. What
+ * another process has changed since stays, and is named.
  */
 #pragma once
 

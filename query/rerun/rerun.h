@@ -3,12 +3,12 @@
  * rerun.h - runs commands again: what each needs and overwrites, whether it can be run so
  * that it is the same run and nothing is lost, and running it.
  *
- * In place a command finds the files of now, except those that it made itself: these are
- * removed first, as they were not there then. They must be archived and the work of a
- * command that is run again, and their project must be recorded, unless forced. Files
- * that a command read have to exist; files that it changed in place or removed have to be
- * as they were then. If it fails, or is interrupted or killed, the project is put back as
- * it was before (put-back.h).
+ * In place, a command finds the files as they are now, except those that it made itself:
+ * these are removed first, as they were not there then. Unless forced, each of these must
+ * be archived, be made by a command that is run again, and lie in a project that is
+ * recorded. Files that the command read have to exist; files that it changed in place or
+ * removed have to be as they were then. If it fails, or is interrupted or killed, the
+ * project is put back as it was before (put-back.h).
  *
  * In a scratch copy it finds the versions that it is given, and nothing else.
  */
@@ -72,7 +72,8 @@ struct shfs_rerun {
 	struct shfs_rerun_maker *makers;
 };
 
-/* Clears it; it begins as the borrowed members and 0. */
+/* Frees its steps and base. A rerun begins with the borrowed members set, and all else
+ * 0. */
 void shfs_rerun_clear(struct shfs_rerun *rerun);
 
 /* Adds a step, in the order in which they are run. stale is borrowed; NULL: the user
@@ -125,7 +126,8 @@ struct shfs_rerun_step *shfs_rerun_maker(const struct shfs_rerun *rerun, const c
                                          const struct shfs_rerun_step *step);
 struct shfs_rerun_result *shfs_rerun_result_of(struct shfs_rerun_step *step,
                                                const char *path);
-/* The place of path in the run; malloc'ed. */
+/* Where the file of that path is in this run: the path itself, or below top; malloc'ed.
+ */
 char *shfs_rerun_place(const struct shfs_rerun *rerun, const char *path);
 /* Does the file have exactly the content of the version? 1, 0; -ENODATA: that has no
  * object. */

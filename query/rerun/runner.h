@@ -4,9 +4,9 @@
  * of its own. It writes each to a hook log, as the hook of a shell does: so accesses are
  * attributed to the commands as if they had been typed.
  *
- * It is in a session of its own without a terminal: no command can ask the user. The
- * shells read no files of the user (bash -c, zsh -f, fish --no-config). If the process
- * that started it is killed, the command that runs gets SIGTERM.
+ * The process is in a session of its own without a terminal: no command can ask the user.
+ * The shells read no files of the user (bash -c, zsh -f, fish --no-config). If the
+ * process that started it is killed, the command that runs gets SIGTERM.
  */
 #pragma once
 
@@ -22,11 +22,11 @@ struct shfs_redactor;
 
 struct shfs_runner {
 	pid_t pid;
-	int fd; /* to it, and back */
-	/* the beginning of its boot's id, its pid and its start time, with dashes; "": it
-	 * has no hook log */
+	int fd; /* a socket to it */
+	/* The beginning of its boot's id, its pid and its start time, with dashes; "": it
+	 * has no hook log. */
 	char session[SHFS_RUNNER_SESSION_MAX];
-	uint64_t number; /* of its last command there */
+	uint64_t number; /* of its last command in the hook log */
 };
 
 struct shfs_runner_options {
@@ -44,9 +44,9 @@ _must_check_ int shfs_runner_begin(const struct shfs_runner_options *options,
 void shfs_runner_end(struct shfs_runner *runner);
 
 struct shfs_runner_command {
-	const char *text, *cwd;
-	/* What is run, and what it has besides the text, which are both recorded. */
-	const char *script;
+	const char *cwd;
+	/* The text and the definitions are recorded; the script has both, and is run. */
+	const char *text, *script;
 	const struct shfs_definitions *definitions;
 	/* Paths, each with a NUL: files that are removed first. A path that ends in a
 	 * slash is a directory, removed if it is empty. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each step of a workflow finds in a directory in which all of them run. */
+/* Follows which files each step of a workflow finds if all run in one directory. */
 #include "query/rerun/workflow.h"
 
 #include "common/path.h"

@@ -22,13 +22,13 @@ struct shfs_step;
 struct shfs_workflow_file {
 	struct shfs_version version;
 	const char *name;       /* its path below the base; borrowed of version */
-	struct shfs_step *step; /* that makes or takes it */
+	struct shfs_step *step; /* the step that makes or takes it */
 	struct shfs_graph_maker *left_by; /* maker of a source, or NULL */
 	bool target;
 	bool needed; /* a target, or an input of a step */
 	bool made;   /* it is in the outputs of its step */
-	/* set by shfs_workflow_find_unarchived: where the bytes of a file that is not
-	 * archived are now, as size and time say; NULL: nowhere */
+	/* Where its bytes lie now if they are not archived, judged by size and time;
+	 * NULL: nowhere. Set by shfs_workflow_find_unarchived. */
 	char *lies_at;
 	bool along; /* the export takes these along */
 	bool taken; /* a step takes it */
@@ -58,7 +58,8 @@ struct shfs_step {
 	struct shfs_command_script script;
 	struct shfs_files inputs, outputs;
 	struct shfs_names dirs; /* that must exist before, relative to the base */
-	/* Further steps to come after: they make directories that it uses. */
+	/* Steps that come before it, besides the makers of its inputs: they make
+	 * directories that it uses. */
 	struct shfs_step **after;
 	size_t n_after;
 	size_t n_left_out; /* inputs in .git and the like */
@@ -84,8 +85,8 @@ struct shfs_workflow {
 	struct shfs_graph *graph;
 	struct shfs_index *index;
 	bool by_name; /* as in shfs_workflow_new */
-	/* set by shfs_workflow_order and shfs_workflow_follow: what files the steps need
-	 * does not say in which order they can be run */
+	/* The inputs of the steps do not say in which order they can be run. Set by
+	 * shfs_workflow_order and shfs_workflow_follow. */
 	bool by_order;
 };
 
@@ -114,10 +115,9 @@ static inline void shfs_workflow_freep(struct shfs_workflow **wf)
  */
 _must_check_ int shfs_workflow_order(struct shfs_workflow *wf, bool strict);
 
-/* For steps that are in order and will run in one directory: where a step would not find
- * what it found then, the file is taken once more, by a step that is added, or removed
- * before. Also finds which steps have to come before which, where some run side by side.
- */
+/* Has each step find what it found then, if the steps run in their order in one
+ * directory: a file is taken once more, by a step that is added, or is removed before.
+ * Also finds which steps have to come before which, where some run side by side. */
 _must_check_ int shfs_workflow_follow(struct shfs_workflow *wf);
 
 /*

@@ -33,8 +33,8 @@ SELECT c.command_id, c.id, c.session_id, s.id AS session,
 		WHERE a.command_id = c.command_id) AS n_incomplete
 FROM command c JOIN session s USING (session_id);
 
--- What the text of a command used of its shell: kind, kept, name and NUL, body
--- (common/record.h). NULL: something that is not known.
+-- Aliases, functions and options that the text of a command used, each as kind, kept,
+-- name and NUL, body (common/record.h). NULL stands for one that is not known.
 CREATE VIEW v_definition AS
 SELECT d.command_id, d.position,
 	(SELECT text FROM string_text_of WHERE string_id = d.string_id) AS definition
