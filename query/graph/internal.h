@@ -268,6 +268,15 @@ void shfs_graph_outside_free(struct shfs_graph *g);
 typedef int (*shfs_passed_fn)(const struct graph_read *read, const char *path, void *arg);
 _must_check_ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key,
                                    shfs_passed_fn fn, void *arg);
+/* Calls fn for each file outside that the maker took from an earlier one of its session:
+ * with the one that left it, and the process of that which named it. */
+typedef int (*shfs_taken_fn)(const char *path, struct maker_key by, int64_t process_id,
+                             void *arg);
+_must_check_ int shfs_graph_taken(struct shfs_graph *g, struct maker_key key,
+                                  shfs_taken_fn fn, void *arg);
+/* Is the file still as the command left it? 1, 0, or a negative errno. */
+_must_check_ int shfs_graph_has_left(struct shfs_graph *g, int64_t command_id,
+                                     const char *path);
 /* Calls fn for the makers that may have taken a file outside that this one left. */
 typedef int (*shfs_key_fn)(struct maker_key key, void *arg);
 _must_check_ int shfs_graph_takers(struct shfs_graph *g, struct maker_key key,

@@ -3,7 +3,8 @@
  * A file outside of all recorded directories joins two commands of one session:
  * "sort in > /tmp/x", then "head /tmp/x > top". Only their words tell of it: the first
  * command has the file as its output, or names it; the second names it, too. The reads of
- * the first are inputs of what the second makes.
+ * the first are inputs of what the second makes. What was run again has the session in
+ * which it was run before, too.
  *
  * The first is the nearest earlier command that left the file: it has the file as its
  * output, or names it where an output stands, or names it and ran when the file was
@@ -22,6 +23,7 @@
 #define COMMANDS_MAX  64  /* that are looked at, before and after a command */
 #define PROCESSES_MAX 200 /* of one of them */
 #define NAMES_MAX     500
+#define RUNS_MAX      8    /* of one command, that are looked at */
 #define DEPTH_MAX     8    /* files that one thing went through */
 #define WALKS_MAX     5000 /* of one graph */
 
@@ -156,6 +158,26 @@ static int list_commands(struct shfs_graph *g, int64_t command_id, const char *s
 #define AFTER                                                                            \
 	OF_SESSION "c.number > o.number AND c.number <= o.number + ?2 ORDER BY c.number"
 
+/* The command that was run again without a terminal (shfs rerun), as it was run before.
+ */
+#define RUN_BEFORE                                                                       \
+	"SELECT p.command_id FROM v_command o JOIN v_session s"                          \
+	" ON s.session_id = o.session_id AND s.tty = '' JOIN v_command p"                \
+	" ON p.cwd = o.cwd AND p.text = o.text AND p.begin_ns < o.begin_ns"              \
+	" WHERE o.command_id = ?1 AND NOT p.hidden ORDER BY p.begin_ns DESC LIMIT 1"
+
+static int find_run_before(struct shfs_graph *g, int64_t command_id, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(g->index, RUN_BEFORE, SHFS_INTS(command_id), &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		*out = shfs_rows_int(rows, 0);
+	return r;
+}
+
 /* --- what went into a maker --- */
 
 struct passing {
@@ -177,19 +199,6 @@ static int pass_reads(struct passing *p, struct maker_key from, const char *path
 		r = p->fn(&reads.list[i], path, p->arg);
 	free(reads.list);
 	return r ? r : pass_into(p, from);
-}
-
-static int pass_from_command(struct passing *p, int64_t command_id,
-                             const struct named_file *file)
-{
-	struct maker_key from = { .id = command_id };
-	struct graph_jobs *jobs;
-	int r = shfs_graph_jobs(p->g, command_id, &jobs);
-
-	if (r)
-		return r;
-	from.job = shfs_graph_job_of(jobs, file->process_id);
-	return pass_reads(p, from, file->path);
 }
 
 /* When the file was changed last: 1; 0: it is gone. */
@@ -229,11 +238,11 @@ static int has_changed_between(struct shfs_graph *g, int64_t first_id, int64_t s
 }
 
 /* Gets the name by which the command left the file: 1; 0: it did not. */
-static int find_left(struct passing *p, int64_t command_id, const char *path,
+static int find_left(struct shfs_graph *g, int64_t command_id, const char *path,
                      const struct named_file **out)
 {
 	const struct shfs_named *named;
-	int r = named_by_command(p->g, command_id, &named);
+	int r = named_by_command(g, command_id, &named);
 
 	*out = NULL;
 	for (size_t i = 0; i < (r ? 0 : named->n); i++) {
@@ -244,23 +253,75 @@ static int find_left(struct passing *p, int64_t command_id, const char *path,
 	}
 	if (r || !*out)
 		return r;
-	return (*out)->as != OUTSIDE_NAMED || has_changed(p->g, command_id, path);
+	return (*out)->as != OUTSIDE_NAMED || has_changed(g, command_id, path);
 }
 
-static int pass_by_name(struct passing *p, int64_t command_id, const int64_t *before,
-                        size_t n, const char *path)
+/* The commands before one in its session, and before it when it was run earlier. */
+struct before {
+	int64_t command_id, list[COMMANDS_MAX];
+	size_t n;
+};
+
+static int load_before(struct shfs_graph *g, int64_t command_id, struct before *b)
+{
+	b->command_id = command_id;
+	return list_commands(g, command_id, BEFORE, b->list, &b->n);
+}
+
+/* Finds the last of these commands that left the file: 1; 0: none did, or it was changed
+ * since. */
+static int find_leaver_in(struct shfs_graph *g, const struct before *b, const char *path,
+                          int64_t *command_id, int64_t *process_id)
 {
 	const struct named_file *file;
 	int r = 0;
 
-	for (size_t i = 0; i < n && !r; i++) {
-		r = find_left(p, before[i], path, &file);
+	for (size_t i = 0; i < b->n && !r; i++) {
+		r = find_left(g, b->list[i], path, &file);
 		if (r <= 0)
 			continue;
-		r = has_changed_between(p->g, before[i], command_id, path);
-		return r ? MIN(r, 0) : pass_from_command(p, before[i], file);
+		*command_id = b->list[i];
+		*process_id = file->process_id;
+		r = has_changed_between(g, b->list[i], b->command_id, path);
+		return r < 0 ? r : !r;
 	}
 	return r;
+}
+
+/* Finds the maker that left the file for the command: 1 and *by, with the process that
+ * named it; 0: there is none. */
+static int find_leaver(struct shfs_graph *g, const struct before *b, const char *path,
+                       struct maker_key *by, int64_t *process_id)
+{
+	struct before earlier = { .command_id = b->command_id };
+	struct graph_jobs *jobs;
+	int64_t id;
+	int r = find_leaver_in(g, b, path, &by->id, process_id);
+
+	for (int n = 0; !r && n < RUNS_MAX; n++) {
+		r = find_run_before(g, earlier.command_id, &id);
+		if (r > 0)
+			r = load_before(g, id, &earlier);
+		else
+			return r;
+		if (!r)
+			r = find_leaver_in(g, &earlier, path, &by->id, process_id);
+	}
+	if (r > 0)
+		r = shfs_graph_jobs(g, by->id, &jobs) ?: 1;
+	if (r > 0)
+		*by = (struct maker_key){ by->id, 0,
+			                  shfs_graph_job_of(jobs, *process_id) };
+	return r;
+}
+
+static int pass_by_name(struct passing *p, const struct before *before, const char *path)
+{
+	struct maker_key by;
+	int64_t process_id;
+	int r = find_leaver(p->g, before, path, &by, &process_id);
+
+	return r > 0 ? pass_reads(p, by, path) : r;
 }
 
 /* Notes that the maker is walked: 1; 0: it was. */
@@ -279,8 +340,7 @@ static int note_walk(struct passing *p, struct maker_key key)
 static int pass_into(struct passing *p, struct maker_key key)
 {
 	_cleanup_(named_freep) struct shfs_named *named = NULL;
-	int64_t before[COMMANDS_MAX];
-	size_t n = 0;
+	struct before before;
 	int r = key.is_process ? 0 : note_walk(p, key);
 
 	if (r <= 0)
@@ -288,11 +348,11 @@ static int pass_into(struct passing *p, struct maker_key key)
 	r = named_by_maker(p->g, key, &named);
 	if (r || !named->n)
 		return r;
-	r = list_commands(p->g, key.id, BEFORE, before, &n);
+	r = load_before(p->g, key.id, &before);
 	p->depth++;
 	for (size_t i = 0; i < named->n && !r; i++)
 		if (named->list[i].as == OUTSIDE_NAMED)
-			r = pass_by_name(p, key.id, before, n, named->list[i].path);
+			r = pass_by_name(p, &before, named->list[i].path);
 	p->depth--;
 	return r;
 }
@@ -307,12 +367,40 @@ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key, shfs_passed_fn
 	return r;
 }
 
+int shfs_graph_taken(struct shfs_graph *g, struct maker_key key, shfs_taken_fn fn,
+                     void *arg)
+{
+	_cleanup_(named_freep) struct shfs_named *named = NULL;
+	struct before before;
+	struct maker_key by;
+	int64_t process_id;
+	int r = key.is_process ? 0 : named_by_maker(g, key, &named);
+
+	if (r || !named || !named->n)
+		return r;
+	r = load_before(g, key.id, &before);
+	for (size_t i = 0; i < named->n && !r; i++) {
+		const char *path = named->list[i].path;
+
+		if (named->list[i].as != OUTSIDE_NAMED)
+			continue;
+		r = find_leaver(g, &before, path, &by, &process_id);
+		if (r > 0)
+			r = fn(path, by, process_id, arg);
+	}
+	return r;
+}
+
+int shfs_graph_has_left(struct shfs_graph *g, int64_t command_id, const char *path)
+{
+	return has_changed(g, command_id, path);
+}
+
 int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *maker,
                            shfs_program_fn fn, void *arg)
 {
 	const struct maker_key key = container_of(maker, struct maker_node, m)->key;
 	_cleanup_(named_freep) struct shfs_named *named = NULL;
-	struct passing p = { .g = g };
 	const struct named_file *file;
 	int64_t before[COMMANDS_MAX];
 	size_t n = 0;
@@ -326,13 +414,13 @@ int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *
 
 		if (named->list[i].as != OUTSIDE_NAMED)
 			continue;
-		r = find_left(&p, key.id, path, &file);
+		r = find_left(g, key.id, path, &file);
 		if (r) { /* it has left it itself */
 			r = MIN(r, 0);
 			continue;
 		}
 		for (size_t k = 0; k < n && !r; k++)
-			r = find_left(&p, before[k], path, &file);
+			r = find_left(g, before[k], path, &file);
 		if (r > 0)
 			r = fn(path, arg);
 	}

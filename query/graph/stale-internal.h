@@ -28,6 +28,7 @@ struct shfs_stale {
 	struct file_block **blocks; /* NULL: nothing in the block was looked up */
 	size_t n_blocks;
 	struct run_node *runs;
+	struct taken_file *taken;
 	struct shfs_stale_run *first, **last;
 	int64_t judged; /* the process of the last is_computed */
 	bool computes;

@@ -42,6 +42,12 @@ struct told {
 	size_t n, cap;
 };
 
+/* A file outside that one run left and another one took. */
+struct taken_file {
+	struct shfs_stale_file f;
+	struct taken_file *next;
+};
+
 static void file_clear(struct file_node *f)
 {
 	if (f->told)
@@ -62,6 +68,13 @@ void shfs_stale_free(struct shfs_stale *s)
 		free(s->blocks[i]);
 	}
 	free(s->blocks);
+	while (s->taken) {
+		struct taken_file *taken = s->taken;
+
+		s->taken = taken->next;
+		free(taken->f.path);
+		free(taken);
+	}
 	HASH_ITER (hh, s->runs, r, next_r) {
 		HASH_DEL(s->runs, r);
 		free(r->r.inputs);
@@ -73,6 +86,7 @@ void shfs_stale_free(struct shfs_stale *s)
 
 /* --- files and runs --- */
 
+/* 1 and *out; 0: there is no such command. */
 static int get_run(struct shfs_stale *s, int64_t command_id, int64_t process_id,
                    struct run_node **out)
 {
@@ -769,8 +783,49 @@ static int add_run_input(struct shfs_stale *s, struct run_node *run,
 	return 0;
 }
 
+struct taking {
+	struct shfs_stale *s;
+	struct run_node *run;
+	size_t cap;
+};
+
+/* Adds a file outside as a result of the run that left it, and an input of this one. */
+static int add_taken(const char *path, struct maker_key by, int64_t process_id, void *arg)
+{
+	struct taking *t = arg;
+	struct shfs_stale *s = t->s;
+	struct shfs_stale_run *r = &t->run->r;
+	struct taken_file *taken;
+	struct run_node *maker;
+	int is = get_run(s, by.id, process_id, &maker);
+
+	if (is > 0 && maker != t->run)
+		is = shfs_stale_is_computed(s, process_id, &maker->r.entry->command);
+	if (is <= 0 || maker == t->run)
+		return MIN(is, 0);
+	is = shfs_graph_has_left(s->graph, by.id, path);
+	if (is < 0)
+		return is;
+	taken = calloc(1, sizeof(*taken));
+	if (!taken)
+		return -ENOMEM;
+	taken->next = s->taken;
+	s->taken = taken;
+	taken->f = (struct shfs_stale_file){ .run = &maker->r,
+		                             .path = strdup(path),
+		                             .present = is };
+	if (!taken->f.path || !MAKE_ROOM(r->inputs, r->n_inputs, t->cap))
+		return -ENOMEM;
+	r->inputs[r->n_inputs++] = (struct shfs_stale_input){ .file = &taken->f };
+	maker->n_files++;
+	if (maker->r.entry->command.ended)
+		maker->until_ns = MAX(maker->until_ns, maker->r.entry->command.end_ns);
+	return 0;
+}
+
 static int load_inputs(struct shfs_stale *s, struct run_node *run)
 {
+	struct taking taking = { .s = s, .run = run };
 	const struct graph_reads *reads = &s->graph->reads;
 	int64_t until_ns = run->until_ns; /* a result may be found in the loop */
 	int r = shfs_graph_reads(s->graph, run->key, BY_ANOTHER, &s->graph->reads);
@@ -782,7 +837,8 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 	for (size_t i = 0; i < reads->n && !r; i++)
 		if (reads->list[i].begin_ns <= until_ns)
 			r = add_run_input(s, run, &reads->list[i]);
-	return r;
+	taking.cap = reads->n;
+	return r ? r : shfs_graph_taken(s->graph, run->key, add_taken, &taking);
 }
 
 /* --- the order, and staleness --- */

@@ -35,7 +35,8 @@ struct shfs_stale_file {
 
 struct shfs_stale_input {
 	struct shfs_stale_file *file;
-	uint32_t n;   /* the version that was read */
+	uint32_t n;   /* the version that was read; 0: of a file outside that an earlier
+	               * command had left, which is no version */
 	bool changed; /* the file has another content now */
 };
 

@@ -195,6 +195,35 @@ bool shfs_rerun_need(const struct shfs_rerun *rr, const struct shfs_rerun_step *
 	return !*maker;
 }
 
+static bool is_undone(const struct shfs_rerun_step *step)
+{
+	return step->state == SHFS_RERUN_FAILED || step->state == SHFS_RERUN_LEFT_OUT ||
+	       step->state == SHFS_RERUN_REFUSED;
+}
+
+/* Is the run one of a step that was not done? */
+static bool is_run_undone(const struct shfs_rerun *rr, const struct shfs_stale_run *run)
+{
+	for (size_t i = 0; i < rr->n; i++)
+		for (const struct shfs_stale_run *r = rr->steps[i].stale; r;
+		     r = r->next_job)
+			if (r == run)
+				return is_undone(&rr->steps[i]);
+	return false;
+}
+
+/* Does it take a file outside that should have been made anew? */
+static bool lacks_file_outside(const struct shfs_rerun *rr,
+                               const struct shfs_rerun_step *step)
+{
+	for (const struct shfs_stale_run *run = step->stale; run; run = run->next_job)
+		for (size_t i = 0; i < run->n_inputs; i++)
+			if (!run->inputs[i].n &&
+			    is_run_undone(rr, run->inputs[i].file->run))
+				return true;
+	return false;
+}
+
 bool shfs_rerun_lacks_input(const struct shfs_rerun *rr,
                             const struct shfs_rerun_step *step)
 {
@@ -205,12 +234,10 @@ bool shfs_rerun_lacks_input(const struct shfs_rerun *rr,
 		struct shfs_rerun_step *maker;
 
 		shfs_rerun_need(rr, step, &uses->list[i], &need, &maker);
-		if (maker && (maker->state == SHFS_RERUN_FAILED ||
-		              maker->state == SHFS_RERUN_LEFT_OUT ||
-		              maker->state == SHFS_RERUN_REFUSED))
+		if (maker && is_undone(maker))
 			return true;
 	}
-	return false;
+	return lacks_file_outside(rr, step);
 }
 
 char *shfs_rerun_place(const struct shfs_rerun *rr, const char *path)

@@ -85,9 +85,9 @@ TAKE = (
 
 class Pipelines:
     """top: an empty directory, which write(name, text) fills before any line is executed. between: some lines leave
-    files elsewhere that others take."""
+    files elsewhere that others take; copies: also by cp, which is kept as it is where the user typed it."""
 
-    def __init__(self, seed, kinds, n_lines, between=False):
+    def __init__(self, seed, kinds, n_lines, between=False, copies=True):
         self.random = random.Random(seed)
         self.inputs = {name: self._text(name) for name in INPUTS}
         self.outside = {"outside": self._text("outside"), "script": SCRIPT} if "outside" in kinds else {}
@@ -99,7 +99,8 @@ class Pipelines:
         for n in range(n_lines):
             line = self.random.choice(self.templates)
             if between and self.random.random() < 0.4:
-                line = self.random.choice(TAKE if left and self.random.random() < 0.6 else LEAVE)
+                lines = TAKE if left and self.random.random() < 0.6 else LEAVE
+                line = self.random.choice([line for line in lines if copies or not line.startswith("cp ")])
                 line = line.replace("{t}", self.random.choice(left or [""])).replace("{n}", str(n))
             left += [f"t{n}"] * (f"/t{n}" in line and line.replace(str(n), "{n}") in LEAVE)
             a, b = self.random.sample(files, 2)

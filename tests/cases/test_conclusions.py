@@ -34,7 +34,7 @@ def begin(sandbox, shell, work):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
-    work = Pipelines(seed, KINDS, N_LINES)
+    work = Pipelines(seed, KINDS, N_LINES, between=True, copies=False)
     terminal, change = begin(sandbox, shell, work), work.change()
     for line in work.lines:
         terminal.run(line)

@@ -98,6 +98,39 @@ def test_stale(sandbox, bash):
     assert not stale_results(sandbox)
 
 
+def test_stale_by_way_of_another_place(sandbox, bash):
+    """What a command left outside, and another one took: both are run again, in their order."""
+    sandbox.sh("seq 20 > in1; seq 30 > in2; echo > in3; mkdir ../tmp")
+    for line in (
+        "sort -r in1 > ../tmp/1",
+        "sort -r in2 > ../tmp/2",
+        "head -2 ../tmp/1 > a; head -2 ../tmp/2 > b",
+        "cat in3 ../tmp/2 > ~/tmp/3",
+        "tail -3 ~/tmp/3 > c",
+        "sort c > d",
+        "sort in1 > ../tmp/own && head -3 ../tmp/own > e",
+        "cp in1 ../tmp/backup",
+        "sort ../tmp/backup > f",
+    ):
+        bash.run(line)
+    assert not stale_results(sandbox)
+    bash.run("seq 31 99 >> in2")
+    assert stale_results(sandbox) == {"b", "c", "d"}
+    assert "~/tmp/3  stale" in sandbox.shfs("stale", check=1).stdout
+    sandbox.shfs("rerun", "--yes")
+    assert not stale_results(sandbox)
+    whole = "sort -r in2 | head -2 | cmp - b; sort -r in2 | cat in3 - | tail -3 | cmp - c; sort c | cmp - d"
+    assert sandbox.sh(whole).stdout == ""
+    # what is gone is made again, before it is read
+    bash.run("rm ../tmp/3; echo more >> in3")
+    assert stale_results(sandbox) == {"c", "d"}
+    sandbox.shfs("rerun", "--yes")
+    assert not stale_results(sandbox)
+    assert sandbox.sh(whole).stdout == ""
+    bash.run("seq 31 99 >> in1")
+    assert stale_results(sandbox) == {"a", "e"}  # a backup is none if it follows
+
+
 def test_links(sandbox, bash):
     """Who went through a link has it as an input; who only looked at it has not."""
     sandbox.sh("mkdir d; seq 5 > d/one; seq 6 > d/two; ln -sfn one d/latest; ln -s d/latest chain; ln -s d dir; seq 7 > plain")

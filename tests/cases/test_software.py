@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import ids_of, wait_until
+from harness import ids_of, stale_results, wait_until
 from test_forget import places
 from test_hook import start
 from test_secrets import configure
@@ -142,11 +142,6 @@ def test_replaced_without_a_package(work, sandbox):
     sandbox.shfs("compare", second, third)  # the same
 
 
-def stale(sandbox):
-    found = json.loads(sandbox.shfs("stale", "--json", check=False).stdout)
-    return {r["path"].rsplit("/", 1)[1] for c in found["commands"] for r in c["results"]}
-
-
 def test_results_of_an_own_program(work, sandbox):
     """One that was built outside, and is built anew: what it made is stale, by whatever process of a command."""
     mine = tool(sandbox, "bin/mine", "one")
@@ -156,16 +151,16 @@ def test_results_of_an_own_program(work, sandbox):
     work.run("for i in 1 2 3; do ~/bin/mine data/in.csv > m$i; ~/bin/other data/in.csv > o$i; done")
     work.run("~/conda/bin/samtools view data/in.csv > s; sort data/in.csv > d")
     work.run("cc -o ../bin/new -xc ../source.c && ../bin/new data/in.csv > n")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
     sources = [v["path"] for v in json.loads(sandbox.shfs("why", "m2", "--json").stdout)["versions"]]
     assert mine in sources and other not in sources
     assert not any("/bin/" in v["path"] for name in "snd" for v in json.loads(sandbox.shfs("why", name, "--json").stdout)["versions"])
     tool(sandbox, "bin/mine", "two")
-    assert stale(sandbox) == {"m1", "m2", "m3"}
+    assert stale_results(sandbox) == {"m1", "m2", "m3"}
     shown = sandbox.shfs("stale", check=1).stdout
     assert "~/bin/mine@1  has changed since" in shown
     work.run("for i in 1 2 3; do ~/bin/mine data/in.csv > m$i; done")
-    assert not stale(sandbox)
+    assert not stale_results(sandbox)
 
 
 def test_environment(work, sandbox):
