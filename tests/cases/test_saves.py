@@ -69,20 +69,28 @@ SAVES = {
 }
 
 
-def makers(sandbox, where):
-    """{path below where: [command of each version, None where there is none]}."""
+def made_below(sandbox):
+    """{name of a directory: {path below it: (content, command) of each version, None where there is none}}."""
+    sql = """
+SELECT v.path, v.n, v.object IS NOT NULL, v.size, c.text FROM v_version v LEFT JOIN v_command c USING (command_id)
+WHERE NOT v.carried ORDER BY v.path, v.n"""
+    versions = rows(sandbox, sql)
+    data = sandbox.shfs("cat", *(f"{path}@{n}" for path, n, archived, *_ in versions if archived), timeout=60).stdout_bytes
     found = {}
-    sql = f"""
-SELECT v.path, c.text FROM v_version v LEFT JOIN v_command c USING (command_id)
-WHERE v.path GLOB '{sandbox.project}/{where}/*' AND NOT v.carried ORDER BY v.path, v.n"""
-    for path, text in rows(sandbox, sql):
-        found.setdefault(path.removeprefix(f"{sandbox.project}/{where}/"), []).append(text)
+    for path, n, archived, size, text in versions:
+        where, name = os.path.relpath(path, sandbox.project).split("/", 1)
+        made = found.setdefault(where, {}).setdefault(name, [])
+        assert n == len(made) + 1
+        made.append((data[:size] if archived else None, text))
+        data = data[size if archived else 0 :]
+    assert not data
     return found
 
 
-def present(sandbox, where):
-    sql = f"SELECT path FROM v_file WHERE path GLOB '{sandbox.project}/{where}/*' AND present AND versions"
-    return {path.removeprefix(f"{sandbox.project}/{where}/") for (path,) in rows(sandbox, sql)}
+def present(sandbox):
+    """Paths of files that have versions and are there."""
+    sql = "SELECT path FROM v_file WHERE present AND versions"
+    return {os.path.relpath(path, sandbox.project) for (path,) in rows(sandbox, sql)}
 
 
 @pytest.mark.users("ordinary")
@@ -94,21 +102,21 @@ def test_each_way_to_save(sandbox, shell):
     bash = shell()
     lines = {}
     for n, (what, (line, *_)) in enumerate(SAVES.items()):
-        bash.run(f"cd {n}")
         lines[what] = f"{line}  # {n}"
+        bash.run(f"cd {sandbox.project}/{n}")
         bash.run(lines[what])
-        bash.run("cd ..")
 
     got, expected = {}, {}
+    made_in, there_now = made_below(sandbox), present(sandbox)
     for n, (what, (_, saved, *names)) in enumerate(SAVES.items()):
-        made = makers(sandbox, n)
-        held = contents(sandbox, f"{n}/f") if "f" in made else []
-        got[what] = held, made.get("f", []), present(sandbox, n)
-        first = [b"one\n"] if what != "touch -d" else []
+        made = made_in.get(str(n), {})
+        got[what] = made.get("f", []), {path for path in there_now if path.startswith(f"{n}/")}
+        first = [(b"one\n", None)] if what != "touch -d" else []
         there = {"f"} if first else set()
         there |= set(" ".join(names).split())
-        expected[what] = first + saved, [None] * len(first) + [lines[what]] * len(saved), there
-        assert all(text == lines[what] for name, texts in made.items() if name != "f" for text in texts if text), what
+        expected[what] = first + [(held, lines[what]) for held in saved], {f"{n}/{name}" for name in there}
+        others = [text for name, versions in made.items() if name != "f" for _, text in versions]
+        assert all(text == lines[what] for text in others if text), what
     wrong = {what: (got[what], expected[what]) for what in SAVES if got[what] != expected[what]}
     assert not wrong, "\n".join(f"{what}: {pair}" for what, pair in wrong.items())
 
