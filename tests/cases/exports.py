@@ -50,13 +50,9 @@ class Export:
         """What checks that format finds nothing wrong in it."""
         if self.name == "sh":
             subprocess.run(["shellcheck", path], check=True)
-        elif self.name == "cwl":
-            valid = self.sandbox.run("cwltool", "--quiet", "--validate", path, cwd=top, timeout=60)
-            assert not valid.stderr and "is valid CWL" in valid.stdout
         elif self.name == "snakemake":
             lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, timeout=60)
             assert "Congratulations" in lint.stderr, lint
-            self.sandbox.run("snakemake", "-q", "-n", "-s", path, cwd=top, timeout=60)
 
 
 def same(sandbox, found, *names):
