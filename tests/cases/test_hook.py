@@ -26,6 +26,7 @@ Session = collections.namedtuple("Session", "pid start boot_id pidns real boot h
 Begin = collections.namedtuple("Begin", "number real boot lastpid hidden cwd text")
 Finish = collections.namedtuple("Finish", "number real boot lastpid status")
 Used = collections.namedtuple("Used", [*Finish._fields, "user", "system", "maxrss"])
+ENDED = Finish, Used
 Definition = collections.namedtuple("Definition", "kind kept name body")
 Uses = collections.namedtuple("Uses", "number more list")
 LAYOUT = {b"S1": Session, b"B1": Begin, b"B2": Begin, b"F1": Finish, b"F2": Used, b"D1": Definition, b"U1": Uses}
@@ -82,7 +83,7 @@ def commands(found, number=0):
             assert int(record.number) == number and int(record.lastpid) > 0
             assert record.hidden in (b"0", b"1") and not (record.hidden == b"1" and record.text)
             out.append([None if record.hidden == b"1" else record.text, None])
-        elif isinstance(record, (Finish, Used)):
+        elif isinstance(record, ENDED):
             assert int(record.number) == number and out[-1][1] is None and int(record.lastpid) > 0
             out[-1][1] = int(record.status)
         else:
@@ -733,7 +734,7 @@ def test_no_room_for_the_log(sandbox, shell):
 
 def commands_in_tail(data):
     begins = [r for r in parse(data[data.index(b"\x1eB1") :]) if isinstance(r, Begin)]
-    finishes = {r.number: int(r.status) for r in parse(data[data.index(b"\x1eB1") :]) if isinstance(r, (Finish, Used))}
+    finishes = {r.number: int(r.status) for r in parse(data[data.index(b"\x1eB1") :]) if isinstance(r, ENDED)}
     return [(b.text, finishes.get(b.number)) for b in begins]
 
 

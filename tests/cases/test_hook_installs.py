@@ -3,6 +3,7 @@
 was loaded last records, each line once, and no shell dies of it."""
 
 import glob
+import itertools
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ import subprocess
 import pytest
 
 import harness
-from test_hook import Begin, Finish, octets, records
+from test_hook import ENDED, Begin, octets, records
 from test_hook_beside import DIRENV, PREEXEC, STARSHIP
 
 pytestmark = [pytest.mark.users("ordinary"), pytest.mark.timeout(120)]
@@ -64,7 +65,7 @@ class Installs:
         """What its hook has told, in order; the number that it begins with is another's."""
         [path] = glob.glob(os.path.join(self.store(name), "journal", socket.gethostname(), "shell-*.log"))
         found = records(self.sandbox, path)
-        return [r for r in found if isinstance(r, (Begin, Finish))]
+        return [r for r in found if isinstance(r, (Begin, *ENDED))]
 
     def dots_of_old(self):
         found = glob.glob(os.path.join(self.store("old"), "journal", socket.gethostname(), "older"))
@@ -97,9 +98,12 @@ ORDERS = ["a b", "b a b", "a a", "old a", "a old", "a old a", "old a old", "a b 
           "plain a", "a plain a", "plain a plain"]  # fmt: skip
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("place", ["rc", "typed", "both"])
-@pytest.mark.parametrize("order", ORDERS)
+def some(n, combinations):
+    """Each n-th, n having no part in common with the numbers of values: so each value comes; or all."""
+    return combinations if harness.ALL else combinations[::n]
+
+
+@pytest.mark.parametrize("order, place, others", some(5, list(itertools.product(ORDERS, ["rc", "typed", "both"], OTHERS))))
 def test_bash_with_several_installs(sandbox, shell, order, place, others):
     installs, names = Installs(sandbox, "bash"), order.split()
     begun = {"rc": len(names), "typed": 1, "both": 2}[place]
@@ -144,7 +148,7 @@ def test_the_command_that_loads_another_has_an_end(sandbox, shell):
     lines = ["true", same[1] + "; sh -c 'exit 4'", "false", same[0], "true"]
     for line in lines:
         sh.run(line)
-    found = [r for r in records(sandbox) if isinstance(r, (Begin, Finish))]
+    found = [r for r in records(sandbox) if isinstance(r, (Begin, *ENDED))]
     assert [int(r.number) for r in found] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert [int(r.status) for r in found[1::2]] == [0, 4, 1, 0, 0]
     assert [r.text for r in found[::2]] == [octets(line) for line in lines]

@@ -96,15 +96,15 @@ def test_each_pattern_alone(repository):
 def test_generated_patterns(repository, seed):
     rng = random.Random(seed)
     paths = tree(repository, rng)
-    ignored = 0
-    for _ in range(150):
+    ignored, rounds = 0, 150 if harness.ALL else 50
+    for _ in range(rounds):
         lines = [
             rng.choice([b"", b"", b"", b"!", b"/"]) + b"".join(rng.choices(PIECES, k=rng.randint(1, 5)))
             for _ in range(rng.randint(1, 4))
         ]
         end = rng.choice([b"\n", b"\n", b"\r\n", b""])
         ignored += check(repository, rng.choice([b"\n", b"\r\n"]).join(lines) + end, paths)
-    assert 1000 < ignored < 150 * len(paths), "the generated patterns say too little"
+    assert 6 * rounds < ignored < rounds * len(paths), "the generated patterns say too little"
 
 
 def test_slow_pattern_is_fast(tmp_path):
