@@ -141,6 +141,12 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 
 	if (!strcmp(name, "max-size"))
 		return shfs_config_parse_size(value, &cfg->archive_max_bytes);
+	if (!strcmp(name, "fingerprint")) {
+		cfg->fingerprint_bytes = UINT64_MAX;
+		return strcmp(value, "all") != 0
+		               ? shfs_config_parse_size(value, &cfg->fingerprint_bytes)
+		               : 0;
+	}
 	if (!strcmp(name, "max-read-size"))
 		return shfs_config_parse_size(value, &cfg->read_max_bytes);
 	if (!strcmp(name, "other-users"))

@@ -20,6 +20,8 @@ enum shfs_transport_kind {
 
 struct shfs_config {
 	uint64_t
+		fingerprint_bytes; /* [archive] fingerprint: of the whole up to this; 0 */
+	uint64_t
 		archive_max_bytes; /* [archive] max-size: written files; default 16 MiB */
 	uint64_t read_max_bytes; /* [archive] max-read-size: read scripts, config; default
 	                            1 MiB */

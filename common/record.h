@@ -57,6 +57,7 @@ enum shfs_content_flags {
 	SHFS_CONTENT_PHASH = 1 << 2,  /* phash is set */
 	SHFS_CONTENT_INCOMPLETE =
 		1 << 3, /* changed while it was read: not exactly what a close left */
+	SHFS_CONTENT_WHOLE = 1 << 4, /* phash is of all of it, though it has samples */
 	/* why there is no object */
 	SHFS_CONTENT_SKIP_SIZE = 1 << 8, /* larger than the limit */
 	SHFS_CONTENT_SKIP_RULE = 1
@@ -88,9 +89,17 @@ struct shfs_content {
 	uint64_t size;  /* bytes */
 	int64_t mtime_ns, ctime_ns;
 	uint64_t phash; /* XXH3-64 of 3 x 256 bytes at the start, middle and end (all up
-	                   to 768) */
+	                   to 768, or if WHOLE is set) */
 	struct shfs_object_id object;
 };
+
+/* Have both contents a phash, of the same kind? */
+static inline bool shfs_content_hashed_alike(const struct shfs_content *a,
+                                             const struct shfs_content *b)
+{
+	return (a->flags & b->flags & SHFS_CONTENT_PHASH) &&
+	       !((a->flags ^ b->flags) & SHFS_CONTENT_WHOLE);
+}
 
 struct shfs_rec_producer {
 	uint32_t version; /* SHFS_RECORD_VERSION */

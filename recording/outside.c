@@ -27,6 +27,7 @@ int shfs_outside_view_new(const char *root, int root_fd, const struct shfs_confi
 	if (!view)
 		return -ENOMEM;
 	view->root = strdup(root);
+	view->whole_max = config->fingerprint_bytes;
 	shfs_local_init(&view->local, view->root ?: root, root_fd);
 	r = view->root ? shfs_rules_new(config, NULL, &view->rules) : -ENOMEM;
 	if (r) {
@@ -128,7 +129,7 @@ static int open_regular(struct shfs_outside_view *view, const char *path, struct
 }
 
 void shfs_named_take(struct shfs_named *named, int fd, const struct stat *st,
-                     bool is_secret)
+                     bool is_secret, uint64_t whole_max)
 {
 	struct shfs_content *out = &named->content;
 
@@ -141,10 +142,8 @@ void shfs_named_take(struct shfs_named *named, int fd, const struct stat *st,
 	};
 	if (is_secret)
 		out->flags |= SHFS_CONTENT_SKIP_RULE;
-	else if (shfs_object_partial_hash(fd, st->st_size, &out->phash) < 0)
+	else if (shfs_object_fingerprint(fd, whole_max, out))
 		out->flags |= SHFS_CONTENT_SKIP_ERROR;
-	else
-		out->flags |= SHFS_CONTENT_PHASH;
 }
 
 static bool is_listed(const struct shfs_outside *files, const char *path)
@@ -221,7 +220,8 @@ static void look_at_file(struct look *l, char *path)
 	named = (struct shfs_named){ .dev = st.st_dev, .ino = st.st_ino };
 	shfs_named_take(&named, fd, &st,
 	                shfs_rules_is_secret(rules, path + 1, false) ||
-	                        shfs_rules_is_secret(rules, real + 1, false));
+	                        shfs_rules_is_secret(rules, real + 1, false),
+	                l->view->whole_max);
 	if (!MAKE_ROOM(l->out->list, l->out->n, l->out->cap))
 		return;
 	named.path = TAKE_PTR(owned);

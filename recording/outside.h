@@ -24,6 +24,7 @@ struct shfs_outside_view {
 	char *root;               /* the recorded directory */
 	struct shfs_rules *rules; /* which names are secret: these get no fingerprint */
 	struct shfs_local local;
+	uint64_t whole_max; /* [archive] fingerprint */
 };
 /* config is borrowed for the call. -ENOMEM. */
 _must_check_ int shfs_outside_view_new(const char *root, int root_fd,
@@ -37,9 +38,10 @@ struct shfs_named {
 	uint64_t dev, ino;
 	struct shfs_content content;
 };
-/* Sets its content to what is open there; of a secret without a fingerprint. */
+/* Sets its content to what is open there, with a fingerprint of the whole up to whole_max
+ * bytes; of a secret without one. */
 void shfs_named_take(struct shfs_named *named, int fd, const struct stat *st,
-                     bool is_secret);
+                     bool is_secret, uint64_t whole_max);
 /* Records it for a process that was recorded with this number, at this time. */
 void shfs_named_emit(const struct shfs_named *named, struct shfs_capture *capture,
                      uint64_t process, struct shfs_time time);

@@ -106,7 +106,8 @@ static void name_program(struct look *l, int fd, const struct stat *st)
 		.dev = st->st_dev,
 		.ino = st->st_ino,
 	};
-	shfs_named_take(named, fd, st, false);
+	/* which is small; a change of it shows by its times */
+	shfs_named_take(named, fd, st, false, 0);
 }
 
 /* Looks at a file; leaves snapshot NULL if it is as it was, or is another one already. */

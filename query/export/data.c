@@ -44,7 +44,7 @@ static int copy_what_lies(const struct shfs_workflow_file *file, int to)
 	_cleanup_close_ int from =
 		open(file->lies_at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
-	uint64_t hash;
+	struct shfs_content now = { .size = v->size };
 	int r = from < 0 ? -errno : shfs_copy_fd(from, to);
 
 	if (r)
@@ -56,8 +56,9 @@ static int copy_what_lies(const struct shfs_workflow_file *file, int to)
 		return -ESTALE;
 	if (!(v->flags & SHFS_CONTENT_PHASH))
 		return 0;
-	r = shfs_object_partial_hash(from, v->size, &hash);
-	return r ? r : shfs_phash_kept(hash ^ v->phash) ? -ESTALE : 0;
+	r = shfs_object_fingerprint(from, v->flags & SHFS_CONTENT_WHOLE ? UINT64_MAX : 0,
+	                            &now);
+	return r ? r : shfs_phash_kept(now.phash ^ v->phash) ? -ESTALE : 0;
 }
 
 static int say_not_copied(const struct shfs_workflow_file *file, int error)

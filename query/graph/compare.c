@@ -299,8 +299,10 @@ static bool is_same_version_content(const struct shfs_version *a,
 		return true;
 	if ((a->flags & SHFS_CONTENT_NAMED) && (b->flags & SHFS_CONTENT_NAMED))
 		return !memcmp(&a->object, &b->object, sizeof(a->object));
-	return (a->flags & b->flags & SHFS_CONTENT_PHASH) && a->phash == b->phash &&
-	       a->size == b->size && a->mtime_ns == b->mtime_ns;
+	return (a->flags & b->flags & SHFS_CONTENT_PHASH) &&
+	       !((a->flags ^ b->flags) & SHFS_CONTENT_WHOLE) && a->phash == b->phash &&
+	       a->size == b->size &&
+	       (a->mtime_ns == b->mtime_ns || a->flags & SHFS_CONTENT_WHOLE);
 }
 
 /* Is the file a program of which it is said already that it differs? */

@@ -50,6 +50,7 @@ _must_check_ int shfs_stale_order(struct shfs_stale *s);
 _must_check_ int shfs_stale_is_computed(struct shfs_stale *s, int64_t process_id,
                                         const struct shfs_command_row *command);
 
-/* Gets what a file outside, or a link, holds now, with its partial hash. -errno. */
-_must_check_ int shfs_stale_read_now(const char *path, bool is_link,
+/* Gets what a file outside, or a link, holds now, with a fingerprint as it had then.
+ * -errno. */
+_must_check_ int shfs_stale_read_now(const char *path, const struct shfs_content *then,
                                      struct shfs_content *out);

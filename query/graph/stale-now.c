@@ -11,14 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int shfs_stale_read_now(const char *path, bool is_link, struct shfs_content *out)
+int shfs_stale_read_now(const char *path, const struct shfs_content *then,
+                        struct shfs_content *out)
 {
+	int flags = S_ISLNK(then->mode) ? AT_SYMLINK_NOFOLLOW : 0;
 	_cleanup_close_ int fd = -1;
 	char text[PATH_MAX];
 	struct stat st;
 	ssize_t n;
 
-	if (fstatat(AT_FDCWD, path, &st, is_link ? AT_SYMLINK_NOFOLLOW : 0))
+	if (fstatat(AT_FDCWD, path, &st, flags))
 		return -errno;
 	*out = (struct shfs_content){
 		.flags = SHFS_CONTENT_KNOWN,
@@ -30,12 +32,13 @@ int shfs_stale_read_now(const char *path, bool is_link, struct shfs_content *out
 	if (S_ISLNK(st.st_mode)) {
 		n = readlinkat(AT_FDCWD, path, text, sizeof(text));
 		out->phash = n > 0 ? shfs_object_hash64(text, (size_t)n) : 0;
+		out->flags |= n >= 0 ? SHFS_CONTENT_PHASH : 0;
 	} else if (S_ISREG(st.st_mode)) {
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		n = fd < 0 ? -1 : shfs_object_partial_hash(fd, out->size, &out->phash);
-	} else {
-		n = -1;
+		if (fd >= 0) /* if it cannot be read, its times tell */
+			(void)!shfs_object_fingerprint(fd,
+			                               shfs_object_fingerprint_like(then),
+			                               out);
 	}
-	out->flags |= n >= 0 ? SHFS_CONTENT_PHASH : 0;
 	return 0;
 }

@@ -501,7 +501,7 @@ static int look_at_unwatched(struct shfs_stale *s, struct file_node *f,
 	if (r <= 0)
 		return r;
 	f->unwatched = *then;
-	r = shfs_stale_read_now(f->f.path, is_link, &now);
+	r = shfs_stale_read_now(f->f.path, then, &now);
 	if (!r)
 		f->f.moved_on = !shfs_content_is_unchanged(then, &now);
 	f->f.present = r ? r != -ENOENT && r != -ENOTDIR : true;

@@ -180,14 +180,16 @@ static int read_file_content(struct shfs_store *store, uint64_t max_bytes,
 	if (r < 0 && r != -EFBIG)
 		return r;
 	/* if no object has these bytes, a version may have only a fingerprint */
-	out->flags = r > 0 ? SHFS_CONTENT_OBJECT : 0;
-	out->size = r == -EFBIG ? (uint64_t)st.st_size : bytes.len;
-	r = shfs_object_partial_hash(fd, out->size, &out->phash);
+	out[0].flags = r > 0 ? SHFS_CONTENT_OBJECT : 0;
+	out[0].size = out[1].size = r == -EFBIG ? (uint64_t)st.st_size : bytes.len;
+	r = shfs_object_fingerprint(fd, 0, &out[0]);
+	if (!r && !(out[0].flags & SHFS_CONTENT_OBJECT))
+		r = shfs_object_fingerprint(fd, UINT64_MAX, &out[1]);
 	return r ? r : 1;
 }
 
 int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
-                        const char *operand, struct shfs_content *out)
+                        const char *operand, struct shfs_content out[static 2])
 {
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
@@ -195,16 +197,19 @@ int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
 	_cleanup_version_ struct shfs_version version = { 0 };
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-	*out = (struct shfs_content){ 0 };
+	out[0] = out[1] = (struct shfs_content){ 0 };
 	if (!config)
 		return code;
 	r = read_file_content(store, shfs_config_archived_max(config), operand, out);
 	if (!r) {
 		r = shfs_version_spec_find(index, operand, &version);
-		*out = (struct shfs_content){ .flags = version.flags,
-			                      .size = version.size,
-			                      .phash = version.phash,
-			                      .object = version.object };
+		out[!!(version.flags & SHFS_CONTENT_WHOLE)] =
+			(struct shfs_content){ .flags = version.flags,
+			                       .size = version.size,
+			                       .phash = version.phash,
+			                       .object = version.object };
+		out[0].flags |= version.flags & SHFS_CONTENT_OBJECT;
+		out[0].object = version.object;
 		return r;
 	}
 	if (r > 0)

@@ -84,7 +84,8 @@ struct shfs_filter_item {
 	size_t n_hits;
 	/* of a CONTENT that is not archived: its fingerprint */
 	bool resolved, by_phash;
-	uint64_t size, phash;
+	uint64_t size;
+	int64_t phash[2]; /* as kept: of samples, of the whole; -1: not known */
 };
 
 static int append_filter_item(struct shfs_filter *f, struct shfs_filter_item item)
@@ -188,19 +189,23 @@ static const struct shfs_filter_item *last_item(const struct shfs_filter *f,
 static int resolve_content(struct shfs_filter_item *item, struct shfs_context *ctx,
                            struct shfs_index *index)
 {
-	struct shfs_content content;
+	struct shfs_content content[2];
 	char object[44];
-	int code = shfs_filter_content(ctx, index, item->text, &content);
+	int code = shfs_filter_content(ctx, index, item->text, content);
 
 	if (code)
 		return code;
 	item->resolved = true;
-	item->by_phash = !(content.flags & SHFS_CONTENT_OBJECT);
-	item->size = content.size;
-	item->phash = content.phash;
+	item->by_phash = !(content[0].flags & SHFS_CONTENT_OBJECT);
+	for (int i = 0; i < 2; i++) {
+		item->size = MAX(item->size, content[i].size);
+		item->phash[i] = content[i].flags & SHFS_CONTENT_PHASH
+		                         ? (int64_t)shfs_phash_kept(content[i].phash)
+		                         : -1;
+	}
 	if (item->by_phash)
 		return 0;
-	shfs_object_name(&content.object, object);
+	shfs_object_name(&content[0].object, object);
 	free(item->text);
 	item->text = strdup(object);
 	return item->text ? 0 : shfs_fail_index(index, -ENOMEM);
@@ -370,10 +375,12 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 
 			/* the index has only 24 bits of it */
 			shfs_buf_printf(sql,
-			                " AND v.size = ?%d AND v.phash = ?%d"
+			                " AND v.size = ?%d AND v.phash ="
+			                " CASE v.flags & %d WHEN 0 THEN ?%d ELSE ?%d END"
 			                " AND v.object IS NULL",
-			                size,
-			                shfs_query_int(q, shfs_phash_kept(item->phash)));
+			                size, SHFS_CONTENT_WHOLE,
+			                shfs_query_int(q, item->phash[0]),
+			                shfs_query_int(q, item->phash[1]));
 		} else {
 			int n = shfs_query_str(q, item->text);
 

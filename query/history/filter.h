@@ -131,10 +131,11 @@ _must_check_ int shfs_filter_option(struct shfs_filter *filter,
 _must_check_ int shfs_filter_resolve(struct shfs_filter *filter, struct shfs_context *ctx,
                                      struct shfs_index *index);
 
-/* The content of FILE or FILE@N: its object, if flags have one; else its size and partial
- * hash. */
+/* The content of FILE or FILE@N: its object, if flags have one; else its size and its
+ * fingerprints: of samples, and of the whole (WHOLE); flags 0: not known. */
 _must_check_ int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
-                                     const char *operand, struct shfs_content *out);
+                                     const char *operand,
+                                     struct shfs_content out[static 2]);
 
 /* Moves the conditions on files to files: paths, names, contents, sizes, mtimes. */
 _must_check_ int shfs_filter_split(struct shfs_filter *filter, struct shfs_filter *files);

@@ -133,6 +133,7 @@ struct shfs_capture {
 	struct shfs_allowance *allowance;
 	bool alerts; /* errors raise alerts: not for shfs restore, which prints them */
 	uint32_t wait_ms;
+	uint64_t whole_max; /* of the contents that have a fingerprint of the whole */
 	size_t queue_max, reads_max, puts_max;
 	pthread_t writer, archivers[CAPTURE_THREADS_MAX];
 	unsigned n_threads; /* archivers to join */

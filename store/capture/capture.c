@@ -95,6 +95,7 @@ static int capture_new(struct shfs_store *store,
 	c->compression = options->config->compression;
 	c->private_keys = options->config->private_keys;
 	c->wait_ms = options->config->wait_ms;
+	c->whole_max = options->config->fingerprint_bytes;
 	c->queue_max = options->queue_max ? options->queue_max : CAPTURE_QUEUE_MAX;
 	c->reads_max = shfs_proc_share_of_fds(8, CAPTURE_READS_MAX);
 	c->puts_max = shfs_proc_share_of_fds(4, CAPTURE_PUTS_MAX);

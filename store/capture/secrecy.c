@@ -289,7 +289,8 @@ static void note_content(struct shfs_snapshot *s)
 
 void capture_hide(struct shfs_content *content)
 {
-	content->flags &= ~(uint32_t)(SHFS_CONTENT_OBJECT | SHFS_CONTENT_PHASH);
+	content->flags &= ~(uint32_t)(SHFS_CONTENT_OBJECT | SHFS_CONTENT_PHASH |
+	                              SHFS_CONTENT_WHOLE);
 	content->flags |= SHFS_CONTENT_SKIP_RULE;
 	content->phash = 0;
 	content->object = (struct shfs_object_id){ 0 };

@@ -135,7 +135,7 @@ static bool snapshot_is_same(const struct shfs_snapshot *s, const struct shfs_co
 
 	return (both & SHFS_CONTENT_KNOWN) && a->size == b->size &&
 	       (a->mtime_ns == b->mtime_ns || atomic_load(&s->touched)) &&
-	       (!(both & SHFS_CONTENT_PHASH) || a->phash == b->phash);
+	       (!shfs_content_hashed_alike(a, b) || a->phash == b->phash);
 }
 
 /*
@@ -374,9 +374,9 @@ static int job_read(struct capture_job *job, int fd)
 	}
 	now.st_nlink = before->st_nlink; /* a name may have been removed since */
 	job->content = content_of_stat(&now);
-	job->content.flags |= SHFS_CONTENT_PHASH;
 	job->content.size = job->len;
-	job->content.phash = shfs_object_partial_hash_mem(job->data, job->len);
+	shfs_object_fingerprint_mem(job->data, job->snapshot->capture->whole_max,
+	                            &job->content);
 	return 0;
 }
 
@@ -711,17 +711,14 @@ static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct s
 }
 
 /* Takes STAT or FINGERPRINT, which needs no archiver. */
-static struct shfs_content content_take(int fd, const struct stat *st,
-                                        enum shfs_depth depth)
+static struct shfs_content content_take(const struct shfs_capture *c, int fd,
+                                        const struct stat *st, enum shfs_depth depth)
 {
 	struct shfs_content content = content_of_stat(st);
 
-	if (depth >= SHFS_DEPTH_FINGERPRINT) {
-		if (shfs_object_partial_hash(fd, content.size, &content.phash) < 0)
-			content.flags |= SHFS_CONTENT_SKIP_ERROR;
-		else
-			content.flags |= SHFS_CONTENT_PHASH;
-	}
+	if (depth >= SHFS_DEPTH_FINGERPRINT &&
+	    shfs_object_fingerprint(fd, c->whole_max, &content))
+		content.flags |= SHFS_CONTENT_SKIP_ERROR;
 	return content;
 }
 
@@ -774,7 +771,7 @@ void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
 			depth = SHFS_DEPTH_FINGERPRINT;
 			skip |= why;
 		}
-		content = content_take(fd, &st, depth);
+		content = content_take(c, fd, &st, depth);
 	}
 	content.flags |= skip;
 

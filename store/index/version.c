@@ -53,7 +53,7 @@ static bool same_capture(const struct shfs_content *a, const struct shfs_content
 /* May the contents be the same, by the hashes that both have? */
 static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
 {
-	return !(a->flags & b->flags & SHFS_CONTENT_PHASH) || same_phash(a, b);
+	return !shfs_content_hashed_alike(a, b) || same_phash(a, b);
 }
 
 static bool is_complete_content(const struct shfs_content *c)
@@ -342,7 +342,7 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 		r = shfs_version_columns(stmt, 1, &origin) ?: 1;
 	if (r <= 0 || !is_complete_content(&origin.content) ||
 	    origin.content.size != c->size ||
-	    !(origin.content.flags & SHFS_CONTENT_PHASH) ||
+	    !shfs_content_hashed_alike(&origin.content, c) ||
 	    !same_phash(&origin.content, c))
 		return MIN(r, 0);
 	*id = sqlite3_column_int64(stmt, 0);
@@ -552,11 +552,14 @@ static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_c
 		" AND version_phash(data) = ?5 AND version_ctime_ns(data) <= ?4"
 		" AND (version_ctime_ns(data) = ?4 OR version_mtime_ns(data) = ?3)"
 		" AND version_flags(data) & 4 AND NOT version_flags(data) & 8"
+		" AND version_flags(data) & 16 = ?6"
 		" ORDER BY n DESC LIMIT 1",
 		shfs_arg_int(file_id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c->phash)));
+		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c->phash)),
+		shfs_arg_int(c->flags & SHFS_CONTENT_WHOLE));
 }
-_Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
+_Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8 &&
+                       SHFS_CONTENT_WHOLE == 16,
                "the SQL above names these bits");
 
 /* The most earlier names of a file that are searched. */

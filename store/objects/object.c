@@ -101,6 +101,64 @@ int shfs_object_partial_hash(int fd, uint64_t size, uint64_t *out)
 	return 0;
 }
 
+#define PIECE (256u << 10)
+
+static int hash_all(int fd, uint64_t size, uint64_t *out)
+{
+	_cleanup_free_ char *piece = malloc(PIECE);
+	XXH3_state_t *state = piece ? XXH3_createState() : NULL;
+	ssize_t n = state && XXH3_64bits_reset(state) == XXH_OK ? 0 : -ENOMEM;
+
+	for (uint64_t at = 0; at < size && n >= 0; at += (uint64_t)n) {
+		n = shfs_pread_full(fd, piece, MIN(size - at, (uint64_t)PIECE),
+		                    (off_t)at);
+		if (!n) /* it has become shorter */
+			break;
+		if (n > 0)
+			XXH3_64bits_update(state, piece, (size_t)n);
+	}
+	if (n >= 0)
+		*out = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	return MIN(n, 0);
+}
+
+static bool is_whole(const struct shfs_content *content, uint64_t whole_max)
+{
+	return content->size > SHFS_OBJECT_PARTIAL && content->size <= whole_max;
+}
+
+static void note_fingerprint(struct shfs_content *content, uint64_t whole_max)
+{
+	content->flags |= SHFS_CONTENT_PHASH |
+	                  (is_whole(content, whole_max) ? SHFS_CONTENT_WHOLE : 0);
+}
+
+int shfs_object_fingerprint(int fd, uint64_t whole_max, struct shfs_content *content)
+{
+	int r = is_whole(content, whole_max)
+	                ? hash_all(fd, content->size, &content->phash)
+	                : shfs_object_partial_hash(fd, content->size, &content->phash);
+
+	if (!r)
+		note_fingerprint(content, whole_max);
+	return r;
+}
+
+void shfs_object_fingerprint_mem(const void *data, uint64_t whole_max,
+                                 struct shfs_content *content)
+{
+	content->phash = is_whole(content, whole_max)
+	                         ? XXH3_64bits(data, content->size)
+	                         : shfs_object_partial_hash_mem(data, content->size);
+	note_fingerprint(content, whole_max);
+}
+
+uint64_t shfs_object_fingerprint_like(const struct shfs_content *content)
+{
+	return content->flags & SHFS_CONTENT_WHOLE ? UINT64_MAX : 0;
+}
+
 /* --- putting --- */
 
 #define DELTA_LEN_MIN 128        /* a smaller content gains nothing as a delta */

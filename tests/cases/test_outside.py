@@ -131,6 +131,26 @@ def test_stale_by_way_of_another_place(sandbox, bash):
     assert stale_results(sandbox) == {"a", "e"}  # a backup is none if it follows
 
 
+@pytest.mark.parametrize("kind", ["samples", "whole"])
+def test_fingerprints(sandbox, shell, kind):
+    """What samples do not see, if the time is set back; and a file of the same bytes with another time."""
+    if kind == "whole":
+        sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nfingerprint = all\nmax-size = 1M\n")
+    sandbox.sh("mkdir ../data; seq 300000 > ../data/big; touch -d '1 hour ago' ../data/big; cp -p ../data/big ../data/other")
+    sandbox.mount()
+    terminal = shell()
+    terminal.run("sort ../data/big > a; sort ../data/other > b; sort -r b > c")
+    assert not stale_results(sandbox)
+    terminal.run("touch ../data/other")
+    assert stale_results(sandbox) == ({"b", "c"} if kind == "samples" else set())
+    terminal.run("touch -r ../data/big t; printf x | dd of=../data/big bs=1 seek=5000 conv=notrunc status=none; touch -r t ../data/big")
+    assert ("a" in stale_results(sandbox)) == (kind == "whole")
+    # one that is not archived is found by its bytes
+    log = json.loads(sandbox.shfs("log", "--json", "b").stdout)["versions"]
+    assert bool(log[0]["object"]) == (kind == "samples")
+    assert "sort ../data/other" in sandbox.shfs("history", "--content", "b").stdout
+
+
 def test_links(sandbox, bash):
     """Who went through a link has it as an input; who only looked at it has not."""
     sandbox.sh("mkdir d; seq 5 > d/one; seq 6 > d/two; ln -sfn one d/latest; ln -s d/latest chain; ln -s d dir; seq 7 > plain")

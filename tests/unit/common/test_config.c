@@ -63,6 +63,7 @@ static void defaults(void **state)
 
 	assert_int_equal(shfs_config_init(&rd.cfg), 0);
 	assert_int_equal(rd.cfg.archive_max_bytes, 16 << 20);
+	assert_int_equal(rd.cfg.fingerprint_bytes, 0);
 	assert_int_equal(rd.cfg.read_max_bytes, 1 << 20);
 	assert_int_equal(rd.cfg.wait_ms, 2000);
 	assert_int_equal(rd.cfg.compression, 3);
@@ -85,6 +86,7 @@ static void every_key(void **state)
 	                  "\n"
 	                  "[archive]\n"
 	                  "max-size = 64M\n"
+	                  "fingerprint = 2G\n"
 	                  "max-read-size=512k\n"
 	                  "other-users = 7M\n"
 	                  "wait = 0\n"
@@ -110,6 +112,7 @@ static void every_key(void **state)
 	assert_null(rd.message);
 	assert_int_equal(rd.r, 0);
 	assert_int_equal(rd.cfg.archive_max_bytes, 64 << 20);
+	assert_int_equal(rd.cfg.fingerprint_bytes, 2ULL << 30);
 	assert_int_equal(rd.cfg.read_max_bytes, 512 << 10);
 	assert_int_equal(rd.cfg.other_users_bytes, 7 << 20);
 	assert_int_equal(rd.cfg.wait_ms, 0);

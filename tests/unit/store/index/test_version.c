@@ -226,6 +226,10 @@ static void test_named(void **state)
 	link.mtime_ns = link.ctime_ns = kit_time(&k, 2045).real_ns;
 	link.phash = 8;
 	kit_access(&k, p, "link", 2050, 2050, flags, &link, NULL);
+	c = kit_print(&k, "2", 2025);
+	c.flags |= SHFS_CONTENT_WHOLE; /* it says nothing beside one of samples */
+	c.phash++;
+	kit_access(&k, p, "/data/x", 2052, 2052, flags, &c, NULL);
 	/* none of these is right */
 	kit_access(&k, p, "/data/y", 2060, 2060, SHFS_ACCESS_READ, &c, NULL);
 	kit_access(&k, p, "/data/y", 2060, 2060, flags | SHFS_ACCESS_WRITTEN, &c, &c);
@@ -234,7 +238,7 @@ static void test_named(void **state)
 	check_versions(&k, "/data/x@1 1 found\n/data/x@2 1 found\n"
 	                   "link@1 3 found\nlink@2 3 found");
 	assert_string_equal(kit_ask(&k, 1, "SELECT group_concat(seen_n) FROM v_access"),
-	                    "1,1,2,1,2");
+	                    "1,1,2,1,2,2");
 	check_rebuild(&k);
 	kit_close(&k);
 }

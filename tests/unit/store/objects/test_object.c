@@ -800,6 +800,51 @@ static void partial_hash_samples(void **state)
 	}
 }
 
+/* A fingerprint of the whole, by pieces as at once; of a small content both are the same.
+ */
+static void fingerprints(void **state)
+{
+	static const size_t sizes[] = { 0, 768, 769, 262144, 600001 };
+	const char *dir = shfs_unit_tmpdir();
+	_cleanup_free_ char *path = shfs_path_join(dir, "file");
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct shfs_content samples = { .size = sizes[i] }, whole = samples,
+				    mem = samples, changed = samples;
+		bool is_large = sizes[i] > SHFS_OBJECT_PARTIAL;
+		_cleanup_buf_ struct shfs_buf b = { 0 };
+		_cleanup_close_ int fd = -1;
+
+		kit_noise(&b, sizes[i], 5);
+		assert_ok(shfs_write_file_at(AT_FDCWD, path, 0600, b.data, b.len));
+		fd = open(path, O_RDWR);
+		assert_ok(shfs_object_fingerprint(fd, sizes[i] - 1, &samples));
+		assert_ok(shfs_object_fingerprint(fd, sizes[i], &whole));
+		shfs_object_fingerprint_mem(b.data, UINT64_MAX, &mem);
+		assert_int_equal(samples.flags, SHFS_CONTENT_PHASH);
+		assert_int_equal(whole.flags,
+		                 SHFS_CONTENT_PHASH |
+		                         (is_large ? SHFS_CONTENT_WHOLE : 0));
+		assert_int_equal(mem.flags, whole.flags);
+		assert_true(mem.phash == whole.phash);
+		assert_int_equal(samples.phash == whole.phash, !is_large);
+		assert_int_equal(shfs_content_hashed_alike(&samples, &whole), !is_large);
+		if (!is_large)
+			continue;
+		b.data[b.len / 2 + 128] ^= 1; /* no sample has it */
+		assert_int_equal(pwrite(fd, b.data, b.len, 0), b.len);
+		assert_ok(shfs_object_fingerprint(fd,
+		                                  shfs_object_fingerprint_like(&whole),
+		                                  &changed));
+		assert_true(changed.flags == whole.flags && changed.phash != whole.phash);
+		changed = (struct shfs_content){ .size = sizes[i] };
+		assert_ok(shfs_object_fingerprint(fd,
+		                                  shfs_object_fingerprint_like(&samples),
+		                                  &changed));
+		assert_true(changed.phash == samples.phash);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -829,6 +874,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(many_processes),
 		cmocka_unit_test(many_heal),
 		cmocka_unit_test(partial_hash_samples),
+		cmocka_unit_test(fingerprints),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
