@@ -66,8 +66,8 @@ struct look {
 	struct program *program;
 	struct program now; /* a copy, when it was taken off the queue */
 	struct shfs_package package;
-	struct shfs_snapshot *snapshot; /* NULL: it is known as it is */
-	struct shfs_named named;        /* path NULL: it is no own one */
+	bool is_new;             /* it is not known as it is */
+	struct shfs_named named; /* path NULL: it is no own one */
 };
 
 /* --- looking --- */
@@ -96,21 +96,8 @@ static bool is_same_state(const struct stat *a, const struct stat *b)
 	       shfs_timespec_ns(a->st_ctim) == shfs_timespec_ns(b->st_ctim);
 }
 
-/* Notes an own program as a file outside. */
-static void name_program(struct look *l, int fd, const struct stat *st)
-{
-	struct shfs_named *named = &l->named;
-
-	*named = (struct shfs_named){
-		.path = strdup(l->program->path),
-		.dev = st->st_dev,
-		.ino = st->st_ino,
-	};
-	/* which is small; a change of it shows by its times */
-	shfs_named_take(named, fd, st, false, 0);
-}
-
-/* Looks at a file; leaves snapshot NULL if it is as it was, or is another one already. */
+/* Looks at a file. Its fingerprint is always of samples, as v_program has but one kind: a
+ * program that was built anew has another time. */
 static void look_at_program(struct shfs_software *s, struct look *l)
 {
 	struct program *p = &l->now;
@@ -120,8 +107,10 @@ static void look_at_program(struct shfs_software *s, struct look *l)
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return;
+	l->named = (struct shfs_named){ .dev = st.st_dev, .ino = st.st_ino };
+	shfs_named_take(&l->named, fd, &st, p->only_packaged, 0);
 	if (p->users && st.st_uid == geteuid())
-		name_program(l, fd, &st);
+		l->named.path = strdup(path);
 	if (p->st.st_nlink && is_same_state(&st, &p->st))
 		return;
 	p->is_own = false;
@@ -129,16 +118,9 @@ static void look_at_program(struct shfs_software *s, struct look *l)
 		shfs_debug(RECORDING, "%s: changed since it was executed", path);
 		return;
 	}
-	l->snapshot = shfs_snapshot_new(s->capture);
-	if (!l->snapshot)
-		return;
+	l->is_new = true;
 	p->st = st;
 	p->st.st_nlink = 1;
-	shfs_snapshot_take(l->snapshot, fd,
-	                   p->only_packaged || fcntl(fd, F_GETFL) & O_PATH
-	                           ? SHFS_DEPTH_STAT
-	                           : SHFS_DEPTH_FINGERPRINT,
-	                   UINT64_MAX, 0);
 }
 
 static void emit_program(struct shfs_software *s, const struct look *l)
@@ -150,6 +132,7 @@ static void emit_program(struct shfs_software *s, const struct look *l)
 		.program = {
 			.process = l->now.first.process,
 			.path = shfs_bytes_str(l->program->path),
+			.content = l->named.content,
 			.manager = shfs_bytes_str(p->manager),
 			.package = shfs_bytes_str(p->manager ? p->name : NULL),
 			.version = shfs_bytes_str(p->manager ? p->version : NULL),
@@ -159,8 +142,7 @@ static void emit_program(struct shfs_software *s, const struct look *l)
 	shfs_debug(RECORDING, "%s: %s %s (%s)", l->program->path,
 	           p->manager ? p->name : "no package", p->manager ? p->version : "",
 	           p->manager ?: "");
-	(void)!shfs_capture_emit(s->capture, &rec,
-	                         (struct shfs_snapshot *const[2]){ l->snapshot, NULL });
+	(void)!shfs_capture_emit(s->capture, &rec, NULL);
 }
 
 /* Records an own program for each process that executed it as it is. */
@@ -182,7 +164,7 @@ static void look_at_batch(struct shfs_software *s, struct look *list, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		look_at_program(s, &list[i]);
-		if (!list[i].snapshot)
+		if (!list[i].is_new)
 			continue;
 		where[n_new] = i;
 		packages[n_new++] = list[i].package;
@@ -231,7 +213,6 @@ static void put_batch_back(struct look *list, size_t n)
 		list[i].program->is_own = list[i].now.is_own;
 		free(list[i].now.users);
 		free(list[i].named.path);
-		shfs_snapshot_unref(list[i].snapshot);
 		shfs_package_clear(&list[i].package);
 	}
 }

@@ -127,7 +127,7 @@ def test_another_version(work, sandbox):
     assert again == found
 
 
-def test_replaced_without_a_package(work, sandbox):
+def test_replaced_without_a_package(work, mounted, sandbox):
     mine = tool(sandbox, "bin/mine", "one")
     work.run(f"{mine} > out.txt")
     package(sandbox, f"{mine} > out.txt", mine)
@@ -140,6 +140,15 @@ def test_replaced_without_a_package(work, sandbox):
     found = json.loads(sandbox.shfs("compare", "--json", first, second, check=1).stdout)["stages"][-1]["differences"]
     assert [d["what"] for d in found] == ["software", "result"]
     sandbox.shfs("compare", second, third)  # the same
+    # also with fingerprints of another kind
+    work.run("cd /")
+    mounted.unmount()
+    configure(sandbox, "[archive]\nfingerprint = all\n")
+    sandbox.mount()
+    work.run(f"cd {sandbox.project}")
+    work.run(f"{mine} > out.txt")
+    package(sandbox, f"{mine} > out.txt", mine)
+    sandbox.shfs("compare", third, ids_of(sandbox, f"{mine} > out.txt")[-1])
 
 
 def test_results_of_an_own_program(work, sandbox):
