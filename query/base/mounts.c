@@ -668,11 +668,16 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 	}
 }
 
+/* Another mount may have its number by now. */
 static bool is_still_mounted(const struct shfs_mount *mount)
 {
 	_cleanup_mounts_ struct shfs_mounts now = { 0 };
+	const struct shfs_mount *found;
 
-	return read_mountinfo(false, &now) || shfs_mounts_find(&now, mount->mount_id);
+	if (read_mountinfo(false, &now))
+		return true;
+	found = shfs_mounts_find(&now, mount->mount_id);
+	return found && !strcmp(found->dir, mount->dir);
 }
 
 /* Will the dead mount go away? Its guardian may be about to remove it. */
@@ -699,13 +704,32 @@ static int read_all(enum shfs_mounts_flags flags, struct shfs_mounts *out)
 	return r || flags & SHFS_MOUNTS_ALL ? r : read_recorders(out);
 }
 
+/* Is it what one finds at its directory, not hidden by another mount? Asks nobody. */
+static bool is_at_its_directory(const struct shfs_mount *mount)
+{
+	_cleanup_close_ int fd = open(mount->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct statx stx;
+
+	return fd >= 0 &&
+	       !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) &&
+	       stx.stx_mask & STATX_MNT_ID && (int64_t)stx.stx_mnt_id == mount->mount_id;
+}
+
+/* Was the directory beneath asked, while the mount was away for a moment? The new one may
+ * have the number of the old one. */
+static bool was_away(const struct shfs_mount *mount)
+{
+	return mount->error == -ENODATA && !shfs_mount_is_recorder(mount) &&
+	       is_at_its_directory(mount);
+}
+
 /* Has one ended since it was listed? Its guardian may have mounted it anew. */
 static bool any_has_ended(const struct shfs_mounts *mounts)
 {
 	for (size_t i = 0; i < mounts->n; i++) {
 		const struct shfs_mount *m = &mounts->list[i];
 
-		if (shfs_mount_goes(m) ||
+		if (shfs_mount_goes(m) || was_away(m) ||
 		    (m->error && !shfs_mount_is_recorder(m) && !is_still_mounted(m)))
 			return true;
 	}
