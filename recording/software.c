@@ -36,8 +36,8 @@ struct program {
 	bool in_batch;
 	bool only_packaged; /* it is recorded if a package has it */
 	bool is_script;
-	bool may_be_own,
-		is_own; /* the user's, of no package, outside: as it was looked at */
+	bool may_be_own; /* by its path */
+	bool is_own;     /* the user's, of no package, outside: as it was looked at */
 	struct user first;
 	struct user *users; /* all, if it may be an own one */
 	size_t n_users, users_cap;
@@ -67,7 +67,7 @@ struct look {
 	struct program now; /* a copy, when it was taken off the queue */
 	struct shfs_package package;
 	bool is_new;             /* it is not known as it is */
-	struct shfs_named named; /* path NULL: it is no own one */
+	struct shfs_named named; /* as it is; content.flags 0: not looked at */
 };
 
 /* --- looking --- */
@@ -104,21 +104,24 @@ static void look_at_program(struct shfs_software *s, struct look *l)
 	const char *path = l->program->path;
 	_cleanup_close_ int fd = open_program(s, path, p->is_script, &l->package.path);
 	struct stat st;
+	bool is_same;
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return;
-	l->named = (struct shfs_named){ .dev = st.st_dev, .ino = st.st_ino };
-	shfs_named_take(&l->named, fd, &st, p->only_packaged, 0);
-	if (p->users && st.st_uid == geteuid())
-		l->named.path = strdup(path);
-	if (p->st.st_nlink && is_same_state(&st, &p->st))
+	is_same = p->st.st_nlink && is_same_state(&st, &p->st);
+	if (is_same && !p->is_own)
 		return;
-	p->is_own = false;
-	if (shfs_timespec_ns(st.st_ctim) > p->first.time.real_ns) {
+	if (!is_same && shfs_timespec_ns(st.st_ctim) > p->first.time.real_ns) {
 		shfs_debug(RECORDING, "%s: changed since it was executed", path);
+		p->is_own = false;
 		return;
 	}
+	l->named = (struct shfs_named){ .dev = st.st_dev, .ino = st.st_ino };
+	shfs_named_take(&l->named, fd, &st, p->only_packaged, 0);
+	if (is_same)
+		return;
 	l->is_new = true;
+	p->is_own = p->may_be_own && st.st_uid == geteuid();
 	p->st = st;
 	p->st.st_nlink = 1;
 }
@@ -146,8 +149,9 @@ static void emit_program(struct shfs_software *s, const struct look *l)
 }
 
 /* Records an own program for each process that executed it as it is. */
-static void emit_named(struct shfs_software *s, const struct look *l)
+static void emit_named(struct shfs_software *s, struct look *l)
 {
+	l->named.path = l->program->path;
 	for (size_t i = 0; i < l->now.n_users; i++) {
 		const struct user *user = &l->now.users[i];
 
@@ -175,12 +179,12 @@ static void look_at_batch(struct shfs_software *s, struct look *list, size_t n)
 		struct look *l = &list[where[i]];
 
 		l->package = packages[i];
-		l->now.is_own = !l->package.manager;
+		l->now.is_own &= !l->package.manager;
 		if (!l->now.only_packaged || l->package.manager)
 			emit_program(s, l);
 	}
 	for (size_t i = 0; i < n; i++)
-		if (list[i].now.is_own && list[i].named.path)
+		if (list[i].now.is_own && list[i].named.content.flags)
 			emit_named(s, &list[i]);
 }
 
@@ -212,7 +216,6 @@ static void put_batch_back(struct look *list, size_t n)
 		list[i].program->st = list[i].now.st;
 		list[i].program->is_own = list[i].now.is_own;
 		free(list[i].now.users);
-		free(list[i].named.path);
 		shfs_package_clear(&list[i].package);
 	}
 }
