@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/io.h"
+#include "common/program.h"
 #include "common/quote.h"
 #include "common/secrets.h"
 
@@ -429,4 +430,13 @@ bool shfs_config_list_has(const char *list, const char *name, size_t len, bool o
 		p += n;
 	}
 	return is_meant;
+}
+
+bool shfs_config_ignores_reads(const struct shfs_config *cfg, const char *exe)
+{
+	const char *name = basename(exe);
+	size_t len = strlen(name);
+
+	return shfs_config_list_has(cfg->ignore_reads, name, len,
+	                            shfs_program_scans(name, len));
 }

@@ -19,8 +19,8 @@ enum shfs_transport_kind {
 };
 
 struct shfs_config {
-	uint64_t
-		fingerprint_bytes; /* [archive] fingerprint: of the whole up to this; 0 */
+	uint64_t fingerprint_bytes; /* [archive] fingerprint: made of the whole of files
+	                               up to this size; default 0 */
 	uint64_t
 		archive_max_bytes; /* [archive] max-size: written files; default 16 MiB */
 	uint64_t read_max_bytes; /* [archive] max-read-size: read scripts, config; default
@@ -73,6 +73,10 @@ static inline uint64_t shfs_config_archived_max(const struct shfs_config *cfg)
 /* Parses the name of a transport. -EINVAL. */
 _must_check_ int shfs_config_parse_transport(const char *text,
                                              enum shfs_transport_kind *out);
+
+/* Are the reads of a program (a path, or "") not recorded: by [record] ignore-reads, and
+ * by shfs_program_scans? */
+bool shfs_config_ignores_reads(const struct shfs_config *cfg, const char *exe);
 
 /* Parses a size such as "16M": digits, then K, M, G, T or nothing. -EINVAL, -ERANGE. */
 _must_check_ int shfs_config_parse_size(const char *text, uint64_t *bytes);

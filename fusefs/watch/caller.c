@@ -4,7 +4,6 @@
 #include "common/config.h"
 #include "common/hash.h"
 #include "common/proc.h"
-#include "common/program.h"
 #include "fusefs/watch/stages.h"
 #include "recording/argv.h"
 
@@ -23,7 +22,7 @@
 #define TICK_NS       (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 #define CLOSER_WAIT   (SHFS_NSEC_PER_SEC / 200)
 
-/* What a program is by its name. */
+/* The kind of a program, by its name. */
 struct program_kind {
 	bool is_shell;
 	bool scans; /* its reads are not recorded */
@@ -237,13 +236,9 @@ static bool is_shell_program(const struct shfs_buf *exe)
 static struct program_kind kind_of_program(const struct shfs_callers *c,
                                            const struct shfs_buf *exe)
 {
-	const char *name = exe->len ? basename(exe->data) : "";
-	size_t len = strlen(name);
-
 	return (struct program_kind){
 		.is_shell = is_shell_program(exe),
-		.scans = shfs_config_list_has(c->config->ignore_reads, name, len,
-		                              shfs_program_scans(name, len)),
+		.scans = shfs_config_ignores_reads(c->config, exe->len ? exe->data : ""),
 	};
 }
 

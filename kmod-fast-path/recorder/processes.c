@@ -5,7 +5,6 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
-#include "common/program.h"
 #include "recording/environment.h"
 #include "recording/software.h"
 
@@ -402,13 +401,10 @@ bool shfs_processes_is_shfs(struct shfs_processes *p,
 bool shfs_processes_scans(struct shfs_processes *p, const struct shfs_event_process *who)
 {
 	const struct process *process = update_process(p, who);
-	const char *name = process && process->program && process->program->exe.len
-	                           ? basename(process->program->exe.data)
-	                           : "";
-	size_t len = strlen(name);
+	const struct shfs_buf *exe =
+		process && process->program ? &process->program->exe : NULL;
 
-	return shfs_config_list_has(p->config->ignore_reads, name, len,
-	                            shfs_program_scans(name, len));
+	return shfs_config_ignores_reads(p->config, exe && exe->len ? exe->data : "");
 }
 
 /* --- records --- */
