@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/select.h> /* struct timeval */
 #include <time.h>
 
 #define SHFS_NSEC_PER_SEC 1000000000LL
@@ -48,6 +49,11 @@ static inline int64_t shfs_time_ns(int64_t sec, int64_t nsec)
 static inline int64_t shfs_timespec_ns(struct timespec ts)
 {
 	return shfs_time_ns(ts.tv_sec, ts.tv_nsec);
+}
+
+static inline int64_t shfs_timeval_us(struct timeval tv)
+{
+	return (int64_t)tv.tv_sec * 1000000 + tv.tv_usec;
 }
 
 /* Converts back to a timespec; its nanoseconds are never negative. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shellhook/hook.h"
 
+#include "common/clock.h"
 #include "common/redact.h"
 #include "shellhook/held.h"
 #include "shellhook/uses.h"
@@ -576,17 +577,11 @@ static void follow_mount(void)
 
 /* --- the commands --- */
 
-/* What the shell and its children have used: of the children, those that it has waited
- * for. */
+/* Gets the usage of the shell, and of the children that it has waited for. */
 static void get_usage(struct rusage usage[static 2])
 {
 	getrusage(RUSAGE_SELF, &usage[0]);
 	getrusage(RUSAGE_CHILDREN, &usage[1]);
-}
-
-static int64_t microseconds(struct timeval t)
-{
-	return (int64_t)t.tv_sec * 1000000 + t.tv_usec;
 }
 
 static void text_add_usage(struct text *t)
@@ -597,9 +592,10 @@ static void text_add_usage(struct text *t)
 
 	get_usage(now);
 	for (int i = 0; i < 2; i++) {
-		user += microseconds(now[i].ru_utime) - microseconds(before[i].ru_utime);
-		system +=
-			microseconds(now[i].ru_stime) - microseconds(before[i].ru_stime);
+		user += shfs_timeval_us(now[i].ru_utime) -
+		        shfs_timeval_us(before[i].ru_utime);
+		system += shfs_timeval_us(now[i].ru_stime) -
+		          shfs_timeval_us(before[i].ru_stime);
 	}
 	text_add_number(t, (uint64_t)(user > 0 ? user : 0));
 	text_add_number(t, (uint64_t)(system > 0 ? system : 0));

@@ -228,11 +228,6 @@ static void log_command_begin(struct log *log, const char *text)
 	end_run_record(log, &rec);
 }
 
-static uint64_t microseconds(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
-}
-
 static void log_finish(struct log *log, int status, const struct rusage *usage)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
@@ -242,8 +237,8 @@ static void log_finish(struct log *log, int status, const struct rusage *usage)
 	add_log_times(&rec);
 	add_log_last_pid(&rec);
 	add_log_number(&rec, status);
-	add_log_number(&rec, microseconds(usage->ru_utime));
-	add_log_number(&rec, microseconds(usage->ru_stime));
+	add_log_number(&rec, (uint64_t)shfs_timeval_us(usage->ru_utime));
+	add_log_number(&rec, (uint64_t)shfs_timeval_us(usage->ru_stime));
 	add_log_number(&rec, (uint64_t)usage->ru_maxrss);
 	end_run_record(log, &rec);
 }
