@@ -212,8 +212,7 @@ static int changed_ns(const char *path, int64_t *ns)
 	return 1;
 }
 
-/* Was the file changed last while the command ran? */
-static int has_changed(struct shfs_graph *g, int64_t command_id, const char *path)
+int shfs_graph_has_left(struct shfs_graph *g, int64_t command_id, const char *path)
 {
 	struct command_node *c;
 	int64_t ns;
@@ -253,7 +252,7 @@ static int find_left(struct shfs_graph *g, int64_t command_id, const char *path,
 	}
 	if (r || !*out)
 		return r;
-	return (*out)->as != OUTSIDE_NAMED || has_changed(g, command_id, path);
+	return (*out)->as != OUTSIDE_NAMED || shfs_graph_has_left(g, command_id, path);
 }
 
 /* The commands before one in its session, and before it when it was run earlier. */
@@ -389,11 +388,6 @@ int shfs_graph_taken(struct shfs_graph *g, struct maker_key key, shfs_taken_fn f
 			r = fn(path, by, process_id, arg);
 	}
 	return r;
-}
-
-int shfs_graph_has_left(struct shfs_graph *g, int64_t command_id, const char *path)
-{
-	return has_changed(g, command_id, path);
 }
 
 int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *maker,
