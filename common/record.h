@@ -93,12 +93,10 @@ struct shfs_content {
 	struct shfs_object_id object;
 };
 
-/* Have both contents a phash, of the same kind? */
-static inline bool shfs_content_hashed_alike(const struct shfs_content *a,
-                                             const struct shfs_content *b)
+/* Have both contents, by their flags, a phash of the same kind? */
+static inline bool shfs_content_hashed_alike(uint32_t a, uint32_t b)
 {
-	return (a->flags & b->flags & SHFS_CONTENT_PHASH) &&
-	       !((a->flags ^ b->flags) & SHFS_CONTENT_WHOLE);
+	return a & b & SHFS_CONTENT_PHASH && !((a ^ b) & SHFS_CONTENT_WHOLE);
 }
 
 struct shfs_rec_producer {

@@ -56,8 +56,7 @@ static int copy_what_lies(const struct shfs_workflow_file *file, int to)
 		return -ESTALE;
 	if (!(v->flags & SHFS_CONTENT_PHASH))
 		return 0;
-	r = shfs_object_fingerprint(from, v->flags & SHFS_CONTENT_WHOLE ? UINT64_MAX : 0,
-	                            &now);
+	r = shfs_object_fingerprint(from, shfs_object_whole_max(v->flags), &now);
 	return r ? r : shfs_phash_kept(now.phash ^ v->phash) ? -ESTALE : 0;
 }
 

@@ -299,8 +299,7 @@ static bool is_same_version_content(const struct shfs_version *a,
 		return true;
 	if ((a->flags & SHFS_CONTENT_NAMED) && (b->flags & SHFS_CONTENT_NAMED))
 		return !memcmp(&a->object, &b->object, sizeof(a->object));
-	return (a->flags & b->flags & SHFS_CONTENT_PHASH) &&
-	       !((a->flags ^ b->flags) & SHFS_CONTENT_WHOLE) && a->phash == b->phash &&
+	return shfs_content_hashed_alike(a->flags, b->flags) && a->phash == b->phash &&
 	       a->size == b->size &&
 	       (a->mtime_ns == b->mtime_ns || a->flags & SHFS_CONTENT_WHOLE);
 }

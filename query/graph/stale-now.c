@@ -37,7 +37,7 @@ int shfs_stale_read_now(const char *path, const struct shfs_content *then,
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd >= 0) /* if it cannot be read, its times tell */
 			(void)!shfs_object_fingerprint(fd,
-			                               shfs_object_fingerprint_like(then),
+			                               shfs_object_whole_max(then->flags),
 			                               out);
 	}
 	return 0;

@@ -135,7 +135,7 @@ static bool snapshot_is_same(const struct shfs_snapshot *s, const struct shfs_co
 
 	return (both & SHFS_CONTENT_KNOWN) && a->size == b->size &&
 	       (a->mtime_ns == b->mtime_ns || atomic_load(&s->touched)) &&
-	       (!shfs_content_hashed_alike(a, b) || a->phash == b->phash);
+	       (!shfs_content_hashed_alike(a->flags, b->flags) || a->phash == b->phash);
 }
 
 /*

@@ -249,7 +249,7 @@ int shfs_version_functions_register(sqlite3 *db)
 bool shfs_content_is_unchanged(const struct shfs_content *then,
                                const struct shfs_content *now)
 {
-	bool is_hashed = shfs_content_hashed_alike(then, now);
+	bool is_hashed = shfs_content_hashed_alike(then->flags, now->flags);
 	bool is_whole = S_ISLNK(now->mode) || now->size <= SHFS_OBJECT_PARTIAL ||
 	                now->flags & SHFS_CONTENT_WHOLE;
 

@@ -53,7 +53,7 @@ static bool same_capture(const struct shfs_content *a, const struct shfs_content
 /* May the contents be the same, by the hashes that both have? */
 static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
 {
-	return !shfs_content_hashed_alike(a, b) || same_phash(a, b);
+	return !shfs_content_hashed_alike(a->flags, b->flags) || same_phash(a, b);
 }
 
 static bool is_complete_content(const struct shfs_content *c)
@@ -342,7 +342,7 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 		r = shfs_version_columns(stmt, 1, &origin) ?: 1;
 	if (r <= 0 || !is_complete_content(&origin.content) ||
 	    origin.content.size != c->size ||
-	    !shfs_content_hashed_alike(&origin.content, c) ||
+	    !shfs_content_hashed_alike(origin.content.flags, c->flags) ||
 	    !same_phash(&origin.content, c))
 		return MIN(r, 0);
 	*id = sqlite3_column_int64(stmt, 0);

@@ -154,9 +154,9 @@ void shfs_object_fingerprint_mem(const void *data, uint64_t whole_max,
 	note_fingerprint(content, whole_max);
 }
 
-uint64_t shfs_object_fingerprint_like(const struct shfs_content *content)
+uint64_t shfs_object_whole_max(uint32_t flags)
 {
-	return content->flags & SHFS_CONTENT_WHOLE ? UINT64_MAX : 0;
+	return flags & SHFS_CONTENT_WHOLE ? UINT64_MAX : 0;
 }
 
 /* --- putting --- */

@@ -85,16 +85,17 @@ _must_check_ int shfs_object_partial_hash(int fd, uint64_t size_bytes, uint64_t 
 uint64_t shfs_object_partial_hash_mem(const void *data, size_t len);
 
 /*
- * Sets phash and its flags: of size bytes of fd (of data). Up to whole_max bytes it is of
- * all of them. fd is read in pieces. -errno: the flags stay as they are.
+ * Sets phash and its flags, of content->size bytes of fd (of data). A phash of up to
+ * whole_max bytes is of all of them. fd is read in pieces. -errno: the flags stay as they
+ * are.
  */
-struct shfs_content;
 _must_check_ int shfs_object_fingerprint(int fd, uint64_t whole_max,
                                          struct shfs_content *content);
 void shfs_object_fingerprint_mem(const void *data, uint64_t whole_max,
                                  struct shfs_content *content);
-/* What whole_max gives a phash of the same kind as this one has. */
-uint64_t shfs_object_fingerprint_like(const struct shfs_content *content);
+/* Returns the whole_max for a phash of the same kind as that of a content with these
+ * flags. */
+uint64_t shfs_object_whole_max(uint32_t flags);
 
 /* Returns the XXH3-64, for short names made from identities. */
 uint64_t shfs_object_hash64(const void *data, size_t len);
