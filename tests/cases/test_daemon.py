@@ -185,7 +185,6 @@ def test_killed_where_it_cannot_come_again(sandbox, shfs, project):
 
 
 @pytest.mark.transports
-@pytest.mark.transports
 def test_asked_while_it_dies(sandbox, shfs, mounted_cli):
     """What is true then: it records again, or is dead for the moment."""
     sandbox.allow_exit(-signal.SIGKILL)
