@@ -159,9 +159,22 @@ int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
 
 /* --- the bytes of a file --- */
 
-/* Reads the file: 1; 0: there is no such file. */
-static int read_file_content(struct shfs_store *store, uint64_t max_bytes,
-                             const char *path, struct shfs_content *out)
+/* Has a version of that size a fingerprint of the whole? 1, 0, or a negative errno. */
+static int is_known_by_whole(struct shfs_index *index, uint64_t size)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		index, "SELECT 1 FROM v_version WHERE size = ?1 AND flags & ?2 LIMIT 1",
+		SHFS_INTS((int64_t)size, SHFS_CONTENT_WHOLE), &rows);
+
+	return r ? r : shfs_rows_next(rows);
+}
+
+/* Reads the file, and all of a large one only where that may help: 1; 0: there is no such
+ * file. */
+static int read_file_content(struct shfs_store *store, struct shfs_index *index,
+                             uint64_t max_bytes, const char *path,
+                             struct shfs_content out[static 2])
 {
 	_cleanup_buf_ struct shfs_buf bytes = { 0 };
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -184,6 +197,8 @@ static int read_file_content(struct shfs_store *store, uint64_t max_bytes,
 	out[0].size = out[1].size = r == -EFBIG ? (uint64_t)st.st_size : bytes.len;
 	r = shfs_object_fingerprint(fd, 0, &out[0]);
 	if (!r && !(out[0].flags & SHFS_CONTENT_OBJECT))
+		r = is_known_by_whole(index, out[1].size);
+	if (r > 0)
 		r = shfs_object_fingerprint(fd, UINT64_MAX, &out[1]);
 	return r ? r : 1;
 }
@@ -200,7 +215,8 @@ int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
 	out[0] = out[1] = (struct shfs_content){ 0 };
 	if (!config)
 		return code;
-	r = read_file_content(store, shfs_config_archived_max(config), operand, out);
+	r = read_file_content(store, index, shfs_config_archived_max(config), operand,
+	                      out);
 	if (!r) {
 		r = shfs_version_spec_find(index, operand, &version);
 		out[!!(version.flags & SHFS_CONTENT_WHOLE)] =
