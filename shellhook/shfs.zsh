@@ -10,12 +10,12 @@
 #   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
 #   _shfs_needles  a pattern that matches their beginnings, in lower case
 #
-# preexec and precmd notice the begin and the end of a command. Nothing forks. A prompt waits for
-# them, and in zsh function calls, redirections and name look-ups take most of the time: so in the
-# usual case each is a single function. The module, if it fits this zsh, avoids even these calls: it
-# notices that zsh looks the functions up. Without the module, the log stays open from one command to
-# the next. A sticky emulation (_shfs_functions) keeps the user's options away, and prints nothing
-# under xtrace.
+# preexec and precmd notice the begin and the end of a command. Nothing forks, but for a line that may
+# hold a secret, and only without the module. A prompt waits for them, and in zsh function calls,
+# redirections and name look-ups take most of the time: so in the usual case each is a single
+# function. The module, if it fits this zsh, avoids even these calls: it notices that zsh looks the
+# functions up. Without the module, the log stays open from one command to the next. A sticky
+# emulation (_shfs_functions) keeps the user's options away, and prints nothing under xtrace.
 
 # Prints a message once in a session, however often this file is sourced.
 _shfs_say() {
@@ -110,17 +110,25 @@ _shfs_is_ignored() {
 }
 
 # Replaces the secrets in the caller's variable text; if there are any, sets _shfs_tag. Without the
-# module regex no text is kept. In the locale C bytes are characters.
+# module regex no text is kept. The module calls malloc without holding signals back: a job of the
+# background that ended meanwhile would have zsh corrupt its memory. So a subshell, which has no jobs,
+# looks for secrets; the x keeps the newlines at the end.
 _shfs_redact() {
 	emulate -L zsh
-	local LC_ALL=C pattern secret before kept rest typed=$text MATCH
+	local typed=$text
+
+	text=$(_shfs_print_redacted)
+	text=${${text:-[redacted]x}%x}
+	[[ $text == "$typed" ]] || _shfs_tag=B2
+}
+
+# In the locale C bytes are characters.
+_shfs_print_redacted() {
+	local LC_ALL=C pattern secret before kept rest MATCH
 	local -i MBEGIN MEND
 	local -a match mbegin mend
 
-	if ! zmodload zsh/regex 2>/dev/null; then
-		text='[redacted]' _shfs_tag=B2
-		return
-	fi
+	zmodload zsh/regex 2>/dev/null || return
 	for pattern in "${(@f)_shfs_secrets}"; do
 		[[ $pattern == '(?i)'* ]]
 		local -i folds=$((!$?))
@@ -138,7 +146,7 @@ _shfs_redact() {
 		setopt case_match
 		text+=$rest
 	done
-	[[ $text == "$typed" ]] || _shfs_tag=B2
+	builtin print -rn -- "${text}x"
 }
 
 # $1 is the line as typed; it is empty if zsh was told to keep it out of its history. If the log was

@@ -351,6 +351,15 @@ def test_session(sandbox, shell, kind):
     assert decimals == ({9} if kind in ("bash", "zsh") else {2})
 
 
+@pytest.mark.users("ordinary")
+def test_zsh_runs_no_regex_itself(sandbox, shell):
+    """zsh/regex calls malloc with signals on: a job that ended meanwhile would corrupt zsh's memory."""
+    sh = start(shell, "plain zsh")
+    sh.run("echo --password=hunter2 >/dev/null")
+    assert commands(records(sandbox)) == [(b"echo --password=[redacted] >/dev/null", 0)]
+    assert "zsh/system" in sh.run("zmodload") and "zsh/regex" not in sh.run("zmodload")
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_session_inside_a_session(sandbox, shell, kind):
     sh = start(shell, kind)
