@@ -8,6 +8,3 @@ edges /tmp/p prepare && chmod -R 777 /tmp/p || exit 2
 echo "begin edges"
 shfs-watch-tool bpf /tmp/p --uid 1000 --as 1000 -- edges /tmp/p || exit 3
 echo "end edges"
-for _ in 1 2; do
-	shfs-watch-tool bpf /tmp/p --uid 1000 --as 1000 --count -- true >/dev/null || exit 4
-done

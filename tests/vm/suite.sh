@@ -18,6 +18,6 @@ esac
 shift 2
 cd /mnt && mount --move . / || exit 2
 exec chroot . env -i HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-	SHFS_TEST_DIR=/srv SHFS_TEST_BUILD=/build SHFS_TEST_PREFIX=/usr/local SHFS_TEST_PATIENCE=20 \
+	SHFS_TEST_DIR=/srv SHFS_TEST_BUILD=/build SHFS_TEST_PREFIX=/usr/local SHFS_TEST_PATIENCE=20 SHFS_TEST_LEAKS=0 \
 	SHFS_TEST_BACKENDS="$driver" SHFS_TEST_DRIVERS="$drivers" "$setting" PYTHONDONTWRITEBYTECODE=1 \
 	python3 -m pytest -c /tests/pytest.ini --rootdir /tests --basetemp /srv/pytest --color=no "$@"
