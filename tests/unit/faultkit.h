@@ -244,7 +244,7 @@ static void trial_check(const struct operation *op, int r)
 static _unused_ void each_fault(const struct operation *op)
 {
 	/* a sample, or (SHFS_TEST_FAULTS, `./dev test --all`, `./dev coverage`) all */
-	size_t n, every = getenv("SHFS_TEST_FAULTS") ? 1 : 31;
+	size_t n, every = getenv("SHFS_TEST_FAULTS") ? 1 : 61;
 	const struct fault *sites;
 
 	assert_ok(trial_run(op, NULL, &sites, &n));
