@@ -4,6 +4,7 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/export/libarchive.h"
 
 #include "common/io.h"
 #include "common/path.h"
@@ -12,8 +13,6 @@
 #include "store/care/import.h"
 #include "store/journal/runtime.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,7 +92,7 @@ static int explain_import_failure(struct job *j, const char *entry, int error)
 static int explain_tar_failure(struct job *j, const char *entry)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	const char *why = archive_error_string(j->tar) ?: "it cannot be read";
+	const char *why = libarchive.archive_error_string(j->tar) ?: "it cannot be read";
 
 	/* the message may contain names as they are */
 	shfs_quote_display(&shown, why, strlen(why));
@@ -111,7 +110,8 @@ static int spool(struct job *j, const char *path)
 	j->len = 0;
 	if (ftruncate(fileno(j->file), 0) || lseek(fileno(j->file), 0, SEEK_SET))
 		return explain_import_failure(j, path, -errno);
-	while ((r = archive_read_data_block(j->tar, &piece, &len, &at)) == ARCHIVE_OK) {
+	while ((r = libarchive.archive_read_data_block(j->tar, &piece, &len, &at)) ==
+	       ARCHIVE_OK) {
 		if ((uint64_t)at != j->len || len > ENTRY_MAX - j->len)
 			return explain_import_failure(j, path, -EFBIG);
 		r = shfs_write_all(fileno(j->file), piece, len);
@@ -128,7 +128,7 @@ static int read_data(struct job *j, struct archive_entry *entry, const char *pat
 
 	if (r)
 		return r;
-	if ((int64_t)j->len != archive_entry_size(entry))
+	if ((int64_t)j->len != libarchive.archive_entry_size(entry))
 		return explain_import_failure(j, path, -EBADMSG);
 	j->data = "";
 	if (j->len)
@@ -186,11 +186,12 @@ static int take_data(struct job *j, const char *path)
 
 static int take_entry(struct job *j, struct archive_entry *entry)
 {
-	const char *path = archive_entry_pathname(entry);
+	const char *path = libarchive.archive_entry_pathname(entry);
 	int r;
 
-	if (!path || archive_entry_filetype(entry) != AE_IFREG ||
-	    archive_entry_hardlink(entry) || archive_entry_is_encrypted(entry))
+	if (!path || libarchive.archive_entry_filetype(entry) != AE_IFREG ||
+	    libarchive.archive_entry_hardlink(entry) ||
+	    libarchive.archive_entry_is_encrypted(entry))
 		return explain_import_failure(j, path, -EINVAL);
 	r = read_data(j, entry, path);
 	if (r)
@@ -206,15 +207,15 @@ static int open_tar(struct job *j)
 	bool is_stdin = !strcmp(j->name, "-");
 
 	j->file = tmpfile();
-	j->tar = j->file ? archive_read_new() : NULL;
+	j->tar = j->file ? libarchive.archive_read_new() : NULL;
 	if (!j->tar)
 		return explain_import_failure(j, NULL, j->file ? -ENOMEM : -errno);
-	archive_read_support_format_tar(j->tar);
-	archive_read_support_filter_zstd(j->tar);
-	archive_read_support_filter_gzip(j->tar);
-	archive_read_support_filter_xz(j->tar);
-	if (is_stdin ? archive_read_open_fd(j->tar, STDIN_FILENO, 1 << 16)
-	             : archive_read_open_filename(j->tar, j->name, 1 << 16))
+	libarchive.archive_read_support_format_tar(j->tar);
+	libarchive.archive_read_support_filter_zstd(j->tar);
+	libarchive.archive_read_support_filter_gzip(j->tar);
+	libarchive.archive_read_support_filter_xz(j->tar);
+	if (is_stdin ? libarchive.archive_read_open_fd(j->tar, STDIN_FILENO, 1 << 16)
+	             : libarchive.archive_read_open_filename(j->tar, j->name, 1 << 16))
 		return explain_tar_failure(j, NULL);
 	return 0;
 }
@@ -227,17 +228,18 @@ static int import_entries(struct job *j)
 	int code = open_tar(j), r;
 	la_int64_t end = 0; /* end of the last entry, without the padding of its block */
 
-	while (!code && (r = archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF) {
+	while (!code &&
+	       (r = libarchive.archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF) {
 		code = r == ARCHIVE_OK ? take_entry(j, entry)
 		                       : explain_tar_failure(j, NULL);
-		end = archive_filter_bytes(j->tar, 0);
+		end = libarchive.archive_filter_bytes(j->tar, 0);
 	}
 	if (!code && !j->has_format)
 		code = explain_import_failure(j, NULL, -EINVAL);
 	/* libarchive does not notice if the zero blocks at the end are missing */
-	if (!code && archive_filter_bytes(j->tar, 0) - end < BLOCK)
+	if (!code && libarchive.archive_filter_bytes(j->tar, 0) - end < BLOCK)
 		code = refuse_import(j, NULL, "it ends too early");
-	archive_read_free(j->tar);
+	libarchive.archive_read_free(j->tar);
 	if (j->file)
 		fclose(j->file);
 	return code;
@@ -393,10 +395,12 @@ static int run_import(struct shfs_context *ctx, int argc, char **argv)
 	r = shfs_import_new(store, opts.dry_run, &j.import);
 	if (r)
 		return explain_import_failure(&j, NULL, r);
+	code = shfs_libarchive_load();
 	/* a stranger may have made the archive */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
 	shfs_progress_begin("reading the archive");
-	code = r ? explain_import_failure(&j, NULL, r) : 0;
+	if (!code && r)
+		code = explain_import_failure(&j, NULL, r);
 	if (!code && argc)
 		code = import_entries(&j);
 	if (!code)

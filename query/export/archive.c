@@ -3,6 +3,7 @@
 
 #include "query/base/model.h"
 #include "query/base/mounts.h"
+#include "query/export/libarchive.h"
 
 #include "common/ids.h"
 #include "common/io.h"
@@ -15,8 +16,6 @@
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,30 +179,33 @@ struct out {
 /* A negative errno; libarchive's own numbers, which are no errnos, become EIO. */
 static int tar_errno(struct out *o)
 {
-	int error = archive_errno(o->tar);
+	int error = libarchive.archive_errno(o->tar);
 
 	return error > 0 ? -error : -EIO;
 }
 
 static int begin_entry(struct out *o, const char *path, int64_t size)
 {
-	struct archive_entry *entry = archive_entry_new();
+	struct archive_entry *entry = libarchive.archive_entry_new();
 	int r;
 
 	if (!entry)
 		return -ENOMEM;
-	archive_entry_set_pathname(entry, path);
-	archive_entry_set_filetype(entry, AE_IFREG);
-	archive_entry_set_perm(entry, 0600);
-	archive_entry_set_size(entry, size);
-	r = archive_write_header(o->tar, entry) == ARCHIVE_OK ? 0 : tar_errno(o);
-	archive_entry_free(entry);
+	libarchive.archive_entry_set_pathname(entry, path);
+	libarchive.archive_entry_set_filetype(entry, AE_IFREG);
+	libarchive.archive_entry_set_perm(entry, 0600);
+	libarchive.archive_entry_set_size(entry, size);
+	r = libarchive.archive_write_header(o->tar, entry) == ARCHIVE_OK ? 0
+	                                                                 : tar_errno(o);
+	libarchive.archive_entry_free(entry);
 	return r;
 }
 
 static int write_data(struct out *o, const void *data, size_t len)
 {
-	return archive_write_data(o->tar, data, len) == (ssize_t)len ? 0 : tar_errno(o);
+	return libarchive.archive_write_data(o->tar, data, len) == (ssize_t)len
+	               ? 0
+	               : tar_errno(o);
 }
 
 static void note_boot(struct out *o, const char *host, struct shfs_bytes boot)
@@ -342,13 +344,14 @@ static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 	};
 	int r;
 
-	o->tar = archive_write_new();
+	o->tar = libarchive.archive_write_new();
 	if (!o->tar)
 		return -ENOMEM;
-	if (archive_write_set_format_pax_restricted(o->tar) ||
-	    archive_write_add_filter_zstd(o->tar) ||
-	    archive_write_set_bytes_in_last_block(o->tar, 1) || /* also for a pipe */
-	    archive_write_open_fd(o->tar, fd))
+	if (libarchive.archive_write_set_format_pax_restricted(o->tar) ||
+	    libarchive.archive_write_add_filter_zstd(o->tar) ||
+	    libarchive.archive_write_set_bytes_in_last_block(o->tar,
+	                                                     1) || /* also for a pipe */
+	    libarchive.archive_write_open_fd(o->tar, fd))
 		r = tar_errno(o);
 	else
 		r = begin_entry(o, "shfs/format", 2) ?: write_data(o, "1\n", 2);
@@ -361,9 +364,9 @@ static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 		r = write_trees(o);
 	if (!r)
 		r = write_pruned(o);
-	if (!r && archive_write_close(o->tar))
+	if (!r && libarchive.archive_write_close(o->tar))
 		r = tar_errno(o);
-	archive_write_free(o->tar);
+	libarchive.archive_write_free(o->tar);
 	return r;
 }
 
@@ -428,7 +431,7 @@ int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 
 	*written = false;
-	if (!store)
+	if (!store || (code = shfs_libarchive_load()))
 		return code;
 	shfs_mounts_sync(store->path, true);
 	hook_dir = shfs_runtime_hook_dir(store->path);

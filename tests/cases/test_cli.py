@@ -62,6 +62,12 @@ def test_help_lists_all_but_the_hidden(shfs):
         assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
+@pytest.mark.either
+def test_loads_no_library_that_few_commands_need(sandbox):
+    loaded = sandbox.shfs("--version", env={"LD_TRACE_LOADED_OBJECTS": "1"}).stdout
+    assert "libsqlite3" in loaded and "libarchive" not in loaded and "libxml2" not in loaded
+
+
 @pytest.mark.parametrize("name", COMMANDS + HIDDEN)
 def test_help_of(shfs, name):
     results = [shfs(name, "--help"), shfs(name, "-h"), shfs("help", name)]

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libarchive.h - libarchive, loaded when it is needed first.
+ *
+ * It brings libraries of its own (libxml2, ICU, the C++ runtime), which take longer to
+ * load than all others together: each command would wait for them, and two need them.
+ */
+#pragma once
+
+#include "query/base/cmd.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#define SHFS_LIBARCHIVE_FUNCTIONS(F)                                                     \
+	F(archive_entry_filetype)                                                        \
+	F(archive_entry_free)                                                            \
+	F(archive_entry_hardlink)                                                        \
+	F(archive_entry_is_encrypted)                                                    \
+	F(archive_entry_new)                                                             \
+	F(archive_entry_pathname)                                                        \
+	F(archive_entry_set_filetype)                                                    \
+	F(archive_entry_set_pathname)                                                    \
+	F(archive_entry_set_perm)                                                        \
+	F(archive_entry_set_size)                                                        \
+	F(archive_entry_size)                                                            \
+	F(archive_errno)                                                                 \
+	F(archive_error_string)                                                          \
+	F(archive_filter_bytes)                                                          \
+	F(archive_read_data_block)                                                       \
+	F(archive_read_free)                                                             \
+	F(archive_read_new)                                                              \
+	F(archive_read_next_header)                                                      \
+	F(archive_read_open_fd)                                                          \
+	F(archive_read_open_filename)                                                    \
+	F(archive_read_support_filter_gzip)                                              \
+	F(archive_read_support_filter_xz)                                                \
+	F(archive_read_support_filter_zstd)                                              \
+	F(archive_read_support_format_tar)                                               \
+	F(archive_write_add_filter_zstd)                                                 \
+	F(archive_write_close)                                                           \
+	F(archive_write_data)                                                            \
+	F(archive_write_free)                                                            \
+	F(archive_write_header)                                                          \
+	F(archive_write_new)                                                             \
+	F(archive_write_open_fd)                                                         \
+	F(archive_write_set_bytes_in_last_block)                                         \
+	F(archive_write_set_format_pax_restricted)
+
+/* Its functions, by their own names. NULL before shfs_libarchive_load. */
+extern struct shfs_libarchive {
+#define SHFS_LIBARCHIVE_MEMBER(name) __typeof__(name) *name;
+	SHFS_LIBARCHIVE_FUNCTIONS(SHFS_LIBARCHIVE_MEMBER)
+} libarchive;
+
+/* Loads it, for the rest of the process. Before a sandbox is entered. Not thread-safe.
+ * An exit code, after a message. */
+_must_check_ int shfs_libarchive_load(void);
