@@ -37,7 +37,6 @@ def test_unit(program, test):
         "HOME": "/nonexistent",
         "TMPDIR": os.environ["SHFS_TEST_DIR"],
         "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:handle_sigill=1",
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
     }
     if "SHFS_TEST_FAULTS" in os.environ:

@@ -566,7 +566,6 @@ class Sandbox:
             "SHFS_STORE": self.store,
             "SHFS_INDEX_WAIT": "all",
             "ASAN_OPTIONS": f"{log}:detect_leaks={int(looks_for_leaks())}:handle_sigill=1",
-            "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
             "TSAN_OPTIONS": f"{log}:second_deadlock_stack=1",
             "SHFS_TRANSPORT": TRANSPORT,
         }
