@@ -7,6 +7,7 @@
 #include "common/path.h"
 #include "query/base/mounts.h"
 #include "query/history/shell-text.h"
+#include "query/rerun/links.h"
 #include "query/rerun/runner.h"
 #include "query/rerun/workflow.h"
 
@@ -155,8 +156,8 @@ static bool comes_later(const struct shfs_rerun *rr, const struct shfs_rerun_ste
 static bool need_of(const struct shfs_use *use, struct shfs_rerun_need *out)
 {
 	*out = (struct shfs_rerun_need){ use, use->path, use->read_id, false };
-	/* a file outside is used where it lies, also by a scratch copy; links are not
-	 * laid out in that */
+	/* a file outside is used where it lies, also by a scratch copy; of links, see
+	 * links.h */
 	if (use->named || (use->bookkeeping && !shfs_path_is_version_control(use->path)))
 		return false;
 	switch (use->kind) {
@@ -651,6 +652,15 @@ static int check_in_place(struct check *c)
 
 /* --- in a scratch copy --- */
 
+/* Is it a link of a project, not a file outside? */
+static bool is_link(const struct shfs_rerun *rr, const struct shfs_use *use)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+
+	return use->read_id && shfs_version_load(rr->index, use->read_id, &v) > 0 &&
+	       S_ISLNK(v.mode);
+}
+
 static int widen_by(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 {
 	const struct shfs_uses *uses = &step->entry.uses;
@@ -658,7 +668,7 @@ static int widen_by(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 
 	shfs_base_widen(rr->base, step->entry.command.cwd);
 	for (size_t i = 0; i < uses->n; i++) {
-		if (!uses->list[i].named)
+		if (!uses->list[i].named || is_link(rr, &uses->list[i]))
 			shfs_base_widen(rr->base, uses->list[i].path);
 		if (need_of(&uses->list[i], &need))
 			shfs_base_widen(rr->base, need.path);
@@ -735,6 +745,20 @@ static int load_before(struct check *c, struct shfs_rerun_result *result)
 	return MIN(r, 0);
 }
 
+static int check_links(struct check *c)
+{
+	_cleanup_rerun_links_ struct shfs_rerun_links links = { 0 };
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	int r = shfs_rerun_links_find(c->rr, c->step, &links);
+
+	if (r || !links.unknown)
+		return r;
+	shfs_show_path(&name, links.unknown);
+	refuse_rerun(c, "went through the link %s, and where that led is not known",
+	             name.data ?: "");
+	return 0;
+}
+
 static int check_scratch(struct check *c)
 {
 	int r;
@@ -743,6 +767,8 @@ static int check_scratch(struct check *c)
 		refuse_rerun(c, "names files by their absolute paths: run elsewhere, it "
 		                "would use those");
 	r = each_need(c, check_source);
+	if (!r)
+		r = check_links(c);
 	for (size_t i = 0; i < c->step->n_results && !r; i++)
 		r = load_before(c, &c->step->results[i]);
 	return r;

@@ -7,6 +7,7 @@
 #include "common/path.h"
 #include "common/secrets.h"
 #include "query/base/mounts.h"
+#include "query/rerun/links.h"
 #include "query/rerun/put-back.h"
 #include "query/rerun/runner.h"
 #include "query/restore/restore-journal.h"
@@ -244,10 +245,56 @@ static int check_still(struct run *run, const struct shfs_rerun_step *step)
 
 /* --- in a scratch copy: files that existed then --- */
 
+/* Opens the place of a directory in the copy, and makes what is missing of it. No link is
+ * followed, as the copy may have links that lead elsewhere. A negative errno. */
+static int enter_place(const struct run *run, const char *dir)
+{
+	_cleanup_free_ char *below = strdup(shfs_path_relative(dir, run->rr->base) ?: "");
+	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+	int fd = below ? open(run->rr->options.top, flags) : -ENOMEM;
+	char *save = NULL;
+
+	if (fd == -1)
+		return -errno;
+	for (char *part = below ? strtok_r(below, "/", &save) : NULL; part && fd >= 0;
+	     part = strtok_r(NULL, "/", &save)) {
+		int next = mkdirat(fd, part, 0777) && errno != EEXIST
+		                   ? -1
+		                   : openat(fd, part, flags | O_NOFOLLOW);
+
+		next = next < 0 ? -errno : next;
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
+/* Opens the place of the directory of path; *name is borrowed from path. */
+static int enter_parent(const struct run *run, const char *path, const char **name)
+{
+	_cleanup_free_ char *dir = strndup(path, strrchr(path, '/') - path);
+
+	*name = strrchr(path, '/') + 1;
+	return dir ? enter_place(run, dir) : -ENOMEM;
+}
+
+static int fail_place(const char *path, int error)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_show_path(&shown, path);
+	shfs_error("cannot make %s in the copy: %s", shown.data ?: "",
+	           error == -ELOOP || error == -ENOTDIR
+	                   ? "it is behind a symbolic link, or a file"
+	                   : strerror(-error));
+	return 1;
+}
+
 static int make_dir(struct run *run, const struct shfs_uses *uses, const char *path,
                     bool parent)
 {
-	_cleanup_free_ char *place = NULL, *dir = strdup(path);
+	_cleanup_free_ char *dir = strdup(path);
+	int fd;
 
 	if (!dir)
 		return -ENOMEM;
@@ -255,8 +302,11 @@ static int make_dir(struct run *run, const struct shfs_uses *uses, const char *p
 		*strrchr(dir, '/') = '\0';
 	if (!shfs_path_is_below(dir, run->rr->base) || shfs_uses_make_dir(uses, dir))
 		return 0;
-	place = shfs_rerun_place(run->rr, dir);
-	return place ? shfs_mkdir_p_at(AT_FDCWD, place, 0777) : -ENOMEM;
+	fd = enter_place(run, dir);
+	if (fd < 0)
+		return fail_place(dir, fd);
+	close(fd);
+	return 0;
 }
 
 static int make_dirs(struct run *run, const struct shfs_rerun_step *step)
@@ -276,17 +326,19 @@ static int make_dirs(struct run *run, const struct shfs_rerun_step *step)
 static int copy_unarchived_file(struct run *run, const char *path,
                                 const struct shfs_version *v)
 {
-	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 		                     shfs_ns_timespec(v->mtime_ns) };
-	_cleanup_close_ int from = -1, to = -1;
+	_cleanup_close_ int dirfd = -1, from = -1, to = -1;
+	const char *name;
 
-	if (!place || make_dir(run, &(struct shfs_uses){ 0 }, path, true))
-		return -ENOMEM;
+	dirfd = enter_parent(run, path, &name);
+	if (dirfd < 0)
+		return fail_place(path, dirfd);
 	errno = 0;
 	from = open(v->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	to = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, v->mode & 0777);
+	to = openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+	            v->mode & 0777);
 	if (from >= 0 && to >= 0 && !shfs_copy_fd(from, to) && !futimens(to, times) &&
 	    shfs_version_lies_at(v, v->path))
 		return 0;
@@ -311,6 +363,59 @@ static int put_input_version(struct run *run, const char *path,
 	return 1;
 }
 
+/* Makes a link, unless an earlier step has left something there. */
+static int put_link(struct run *run, const struct shfs_rerun_link *link)
+{
+	const char *name;
+	_cleanup_close_ int dirfd = enter_parent(run, link->path, &name);
+
+	if (dirfd < 0)
+		return fail_place(link->path, dirfd);
+	return symlinkat(link->text, dirfd, name) && errno != EEXIST
+	               ? fail_place(link->path, -errno)
+	               : 0;
+}
+
+/* Gives the copy a file to which a link leads now, unless it is there. */
+static int put_file_of_link(struct run *run, const struct shfs_rerun_step *step,
+                            const char *path)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
+	struct stat st;
+	int r;
+
+	if (!place)
+		return -ENOMEM;
+	if (!lstat(place, &st) || shfs_rerun_maker(run->rr, path, step))
+		return 0;
+	r = shfs_version_latest(run->rr->index, path, &v);
+	if (r < 0 || (r && v.flags & SHFS_CONTENT_OBJECT && S_ISREG(v.mode)))
+		return r < 0 ? r : put_input_version(run, path, &v);
+	shfs_version_clear(&v);
+	v = (struct shfs_version){ .path = strdup(path) };
+	if (!v.path)
+		return -ENOMEM;
+	if (lstat(path, &st) || !S_ISREG(st.st_mode))
+		return 0;
+	v.mode = st.st_mode;
+	v.size = (uint64_t)st.st_size;
+	v.mtime_ns = shfs_timespec_ns(st.st_mtim);
+	return copy_unarchived_file(run, path, &v);
+}
+
+static int put_links(struct run *run, const struct shfs_rerun_step *step)
+{
+	_cleanup_rerun_links_ struct shfs_rerun_links links = { 0 };
+	int r = shfs_rerun_links_find(run->rr, step, &links);
+
+	for (size_t i = 0; i < links.n && !r; i++)
+		r = put_link(run, &links.list[i]);
+	for (size_t i = 0; i < links.n_files && !r; i++)
+		r = put_file_of_link(run, step, links.files[i]);
+	return r;
+}
+
 static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 {
 	const struct shfs_uses *uses = &step->entry.uses;
@@ -327,7 +432,7 @@ static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 		if (r > 0)
 			r = put_input_version(run, need.path, &v);
 	}
-	return r;
+	return r ? r : put_links(run, step);
 }
 
 /* --- step by step --- */

@@ -567,6 +567,100 @@ def test_missing_version(sandbox, mount, shell):
     assert "needs big.bin@1, which is not archived" in run.stderr
 
 
+# --- links in a copy ---
+
+
+def links_below(top):
+    """{path: text} of all links."""
+    found = (os.path.join(at, name) for at, dirs, files in os.walk(top) for name in dirs + files)
+    return {os.path.relpath(path, top): os.readlink(path) for path in found if os.path.islink(path)}
+
+
+LINKED = """mkdir -p in v1 .git/annex/objects; echo 3 > in/one; seq 5 > in/two; echo 7 > v1/a
+mkdir deep; echo 9 > .git/annex/objects/key
+ln -s in/one latest; ln -s latest again; ln -s v1 current; ln -s ../.git/annex/objects/key deep/annexed; ln -s "$PWD/in/two" whole"""
+
+
+@pytest.mark.users("ordinary")
+def test_links_are_laid_out_as_they_were(sandbox, mount, shell):
+    for line in LINKED.splitlines():
+        sandbox.sh(line)
+    os.symlink("../project/in/two", f"{sandbox.project}/around")
+    mount()
+    work = shell()
+    text = "cat again current/a deep/annexed around whole > out; sort -r < latest >> out"
+    work.run(text)
+    made, top = sandbox.read("out"), f"{sandbox.path}/tmp/copy"
+    assert made == b"3\n7\n9\n1\n2\n3\n4\n5\n1\n2\n3\n4\n5\n3\n"
+    assert rerun(sandbox, f"--scratch={top}", "--command", ids_of(sandbox, text)[-1]) == [(text, "ran", {"out": "same"})]
+    # what leads into the project leads into the copy
+    assert links_below(top) == {
+        "again": "latest", "latest": "in/one", "current": "v1", "deep/annexed": "../.git/annex/objects/key",
+        "around": f"{top}/in/two", "whole": f"{top}/in/two",
+    }  # fmt: skip
+    assert contents(top)["out"] == made
+
+
+@pytest.mark.users("ordinary")
+def test_links_that_lead_elsewhere_now(sandbox, mount, shell):
+    sandbox.sh("mkdir v1 v2; echo 1 > v1/a; echo 2 > v2/a; echo 3 > v2/more; ln -s v1 gone; ln -s /nowhere never")
+    mount()
+    work = shell()
+    work.run("ln -s v1 current; ln -s v1/a latest")
+    text = "cat current/* > all; cat latest > one; cat gone/a > two"
+    work.run(text)
+    work.run("ln -sfn v2 current; ln -sfn v2/a latest")
+    ident, top = ids_of(sandbox, text)[-1], f"{sandbox.path}/tmp/copy"
+    # as it was then: what they said was recorded when they were made, or they still say it
+    found = rerun(sandbox, f"--scratch={top}", "--command", ident)
+    assert found == [(text, "ran", {"all": "same", "one": "same", "two": "same"})]
+    assert links_below(top) == {"current": "v1", "latest": "v1/a", "gone": "v1"} and "v2/a" not in contents(top)
+    # with what is there now: also with what is in the other directory
+    top += "2"
+    found = rerun(sandbox, f"--scratch={top}")
+    assert found == [(text, "ran", {"all": "different", "one": "different", "two": "same"})]
+    assert links_below(top) == {"current": "v2", "latest": "v2/a", "gone": "v1"}
+    assert contents(top)["all"] == b"2\n3\n" and contents(top)["one"] == b"2\n"
+    # nobody saw what a link said that was there before, and was replaced
+    sandbox.sh("ln -sfn v2 gone")
+    run = sandbox.shfs("rerun", "--scratch", "--command", ident, check=4)
+    assert "went through the link gone, and where that led is not known" in run.stderr
+    sandbox.sh("ln -sfn v1 gone")
+    assert rerun(sandbox, "--scratch", "--command", ident)[0][1] == "ran"
+
+
+@pytest.mark.users("ordinary")
+def test_links_that_lead_outside(work, sandbox):
+    outside = f"{sandbox.home}/raw"
+    os.mkdir(outside)
+    for name in "a.csv", "b.csv":
+        with open(f"{outside}/{name}", "w") as f:
+            f.write(name)
+    os.utime(f"{outside}/a.csv", (1, 1))
+    work.run(f"ln -s {outside}/a.csv a.csv; ln -s ../raw raw")
+    text = "cat a.csv raw/b.csv > out; cat < a.csv >> out"
+    work.run(text)
+    top = f"{sandbox.path}/tmp/copy"
+    assert rerun(sandbox, f"--scratch={top}", "--command", ids_of(sandbox, text)[-1])[0][2] == {"out": "same"}
+    assert {name: os.path.realpath(f"{top}/{name}") for name in ("a.csv", "raw")} == {
+        "a.csv": f"{outside}/a.csv", "raw": outside,
+    }  # fmt: skip
+
+
+@pytest.mark.users("ordinary")
+def test_nothing_is_laid_out_through_a_link(work, sandbox):
+    """A step of the copy makes a link where the next one had a directory."""
+    outside = f"{sandbox.path}/tmp/outside"
+    os.mkdir(outside)
+    work.run("echo 1 > seed; mkdir -p d/new; cp data/in.csv d/in.csv; : > where")
+    first = "sort seed > one; for x in $(cat where); do ln -s $x d; done"
+    work.run(first)
+    work.run("cat one d/in.csv > d/new/out")
+    work.run(f"echo 2 > seed; echo {outside} > where")
+    run = sandbox.shfs("rerun", "--yes", f"--scratch={sandbox.path}/tmp/copy", check=1)
+    assert "behind a symbolic link" in run.stderr and os.listdir(outside) == []
+
+
 # --- names and texts of all kinds ---
 
 
