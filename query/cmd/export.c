@@ -162,7 +162,7 @@ static int write_tar(struct shfs_context *ctx, int n, char **paths, int fd, bool
 	int code;
 
 	shfs_progress_begin("writing the archive");
-	code = shfs_archive_write(ctx, n, paths, fd, written);
+	code = shfs_archive_write(ctx, n, paths, opts.with_data, fd, written);
 	shfs_progress_end();
 	return code;
 }
@@ -279,7 +279,7 @@ const struct shfs_command shfs_cmd_export = {
 	{ "output", 'o', "FILE", "write to this file, or directory",
 	  .text = &opts.output },
 	{ "with-data", 0, NULL,
-	  "take along sources that are only fingerprinted, from where they lie",
+	  "take along what is only fingerprinted, from where it lies",
 	  .flag = &opts.with_data },
 	{ "verify", 0, NULL,
 	  "run it in an empty directory, and say whether the bytes are the same",

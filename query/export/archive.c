@@ -4,6 +4,7 @@
 #include "query/base/model.h"
 #include "query/base/mounts.h"
 #include "query/export/libarchive.h"
+#include "query/export/raw.h"
 
 #include "common/ids.h"
 #include "common/io.h"
@@ -166,6 +167,7 @@ static void part_clear(struct part *p)
 
 struct out {
 	struct shfs_store *store;
+	struct shfs_raw *raw;
 	struct archive *tar;
 	int object; /* a temporary file for one object at a time */
 	uint64_t missing, damaged;
@@ -285,7 +287,8 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 
 	if (ftruncate(o->object, 0) || lseek(o->object, 0, SEEK_SET))
 		return -errno;
-	r = shfs_object_copy(o->store, id, o->object);
+	r = shfs_raw_copy(o->raw, id, o->object);
+	r = r ? MIN(r, 0) : shfs_object_copy(o->store, id, o->object);
 	o->missing += r == -ENOENT;
 	o->damaged += r == -EBADMSG;
 	if (r == -ENODATA)
@@ -297,6 +300,14 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 	shfs_object_name(id, path + strlen(path));
 	r = begin_entry(o, path, lseek(o->object, 0, SEEK_END));
 	return r ? r : write_pieces(o);
+}
+
+static void give_object(struct shfs_bytes path, struct shfs_bytes path2,
+                        struct shfs_content *content, void *arg)
+{
+	const struct out *o = arg;
+
+	shfs_raw_give(o->raw, path, path2, content);
 }
 
 static int write_pruned(struct out *o)
@@ -339,9 +350,11 @@ static int write_trees(struct out *o)
 
 static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 {
-	struct shfs_handed_out to = {
-		.file = write_file, .object = write_object, .alive = note_alive, .arg = o
-	};
+	struct shfs_handed_out to = { .file = write_file,
+		                      .object = write_object,
+		                      .content = give_object,
+		                      .alive = note_alive,
+		                      .arg = o };
 	int r;
 
 	o->tar = libarchive.archive_write_new();
@@ -385,7 +398,7 @@ static int warn_of_left_out(const struct out *o)
 }
 
 static int write_part(struct shfs_store *store, const char *hook_dir, int n,
-                      char **operands, int fd, bool *written)
+                      char **operands, bool with_data, int fd, bool *written)
 {
 	struct shfs_forget_stats stats;
 	struct out o = { .store = store, .object = -1 };
@@ -406,14 +419,22 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	if (!r && !code)
 		r = shfs_forget_measure(p.forget, &stats);
 	if (!r && !code)
+		r = shfs_raw_find(p.index, n ? &p.files : NULL, with_data, &o.raw);
+	if (!r && !code)
 		r = write_archive(&o, p.forget, fd);
 	if (r == -ENOTRECOVERABLE) {
 		code = shfs_fail_pruned();
+	} else if (r == -ECANCELED) {
+		code = SHFS_EXIT_FAILURE;
 	} else if (r) {
 		shfs_error("cannot write the archive: %s", strerror(-r));
 		code = SHFS_EXIT_FAILURE;
 	}
+	/* of all files, it would be about what nobody wants archived */
+	if (!r && !code && (n || with_data))
+		shfs_raw_warn(o.raw);
 	part_clear(&p);
+	shfs_raw_free(o.raw);
 	shfs_objects_free(&o.pruned);
 	shfs_buf_free(&o.alive);
 	shfs_buf_free(&o.boots);
@@ -423,8 +444,8 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	return code ? code : warn_of_left_out(&o);
 }
 
-int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
-                       bool *written)
+int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, bool with_data,
+                       int fd, bool *written)
 {
 	_cleanup_free_ char *hook_dir = NULL;
 	int code = SHFS_EXIT_OK;
@@ -435,5 +456,5 @@ int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
 		return code;
 	shfs_mounts_sync(store->path, true);
 	hook_dir = shfs_runtime_hook_dir(store->path);
-	return write_part(store, hook_dir, n, paths, fd, written);
+	return write_part(store, hook_dir, n, paths, with_data, fd, written);
 }

@@ -8,7 +8,8 @@
 #include "query/base/cmd.h"
 
 /* shfs export tar: writes everything about the files at or below these paths (n is 0:
- * about all files) to fd. Returns an exit code; written: it is a whole archive, though
- * contents that are damaged in the store may be missing. */
-int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
-                       bool *written);
+ * about all files) to fd. with_data: takes along contents that were only fingerprinted
+ * (raw.h). Returns an exit code; written: it is a whole archive, though contents that are
+ * damaged in the store may be missing. */
+int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, bool with_data,
+                       int fd, bool *written);

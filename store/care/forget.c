@@ -602,15 +602,30 @@ int shfs_forget_run(struct shfs_forget *f)
 struct handing_out {
 	struct shfs_rewrite *segment;
 	bool has_files; /* the segment has records of files */
+	const struct shfs_handed_out *to;
 	struct shfs_objects objects;
 };
+
+static void hand_out_contents(struct reading *s, struct shfs_record *rec,
+                              const struct shfs_handed_out *to)
+{
+	struct shfs_content *contents[3];
+
+	shfs_record_contents(rec, contents);
+	for (int i = 0; contents[i]; i++)
+		to->content(bytes_of_path(&s->path), bytes_of_path(&s->path2),
+		            contents[i], to->arg);
+}
 
 static int hand_out_record(struct reading *s, size_t file, struct shfs_record *rec,
                            enum verdict verdict, const struct shfs_record *was, void *arg)
 {
 	struct handing_out *h = arg;
-	int r = write_record(s, file, rec, verdict, was, h->segment);
+	int r;
 
+	if (h->to->content && verdict != DROP)
+		hand_out_contents(s, rec, h->to);
+	r = write_record(s, file, rec, verdict, was, h->segment);
 	if (r || verdict == DROP)
 		return r;
 	h->has_files |= rec->type == SHFS_REC_ACCESS || rec->type == SHFS_REC_PREIMAGE ||
@@ -681,7 +696,7 @@ static int hand_out_log(struct shfs_forget *f, const struct shfs_trace_file *t,
 
 int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to)
 {
-	struct handing_out h = { 0 };
+	struct handing_out h = { .to = to };
 	int r = 0;
 
 	for (size_t i = 0; i < f->trace.n && !r; i++)

@@ -97,6 +97,11 @@ struct shfs_handed_out {
 	int (*file)(const char *host, const char *name, const struct shfs_buf *bytes,
 	            void *arg);
 	int (*object)(const struct shfs_object_id *id, void *arg);
+	/* called for each content of a record, with the paths that the record is about as
+	 * the index has them (path2: or empty); it may give the content an object. Or
+	 * NULL */
+	void (*content)(struct shfs_bytes path, struct shfs_bytes path2,
+	                struct shfs_content *content, void *arg);
 	/* called after a segment whose producer is not known to have ended; or NULL */
 	int (*alive)(const char *host, const char *name, void *arg);
 	void *arg;

@@ -5,6 +5,7 @@
 #include "common/proc.h"
 #include "store/care/forget-plan.h"
 #include "store/care/forget.h"
+#include "store/care/learn.h"
 #include "store/index-dir.h"
 #include "store/index/internal.h"
 #include "store/journal/archived.h"
@@ -60,6 +61,7 @@ struct shfs_import {
 	struct shfs_trees *listed; /* the archive's list; NULL: it has none */
 	struct shfs_trees *trees;  /* of the store */
 	struct shfs_objects came, named, pruned;
+	struct learning learning;
 	struct shfs_put *puts[BATCH_MAX];
 	struct shfs_object_id put_ids[BATCH_MAX]; /* their names in the archive */
 	size_t n_puts, put_bytes;
@@ -75,7 +77,7 @@ int shfs_import_new(struct shfs_store *store, bool dry_run, struct shfs_import *
 
 	if (!m)
 		return -ENOMEM;
-	m->store = store;
+	m->store = m->learning.store = store;
 	m->dry_run = dry_run;
 	r = lease_gate_shut(store, &m->gate);
 	if (!r)
@@ -124,6 +126,7 @@ void shfs_import_free(struct shfs_import *m)
 	for (size_t i = 0; i < m->n_puts; i++)
 		shfs_put_free(m->puts[i]);
 	free(m->boots);
+	learning_clear(&m->learning);
 	shfs_trees_free(m->listed);
 	shfs_trees_free(m->trees);
 	free(m->files);
@@ -174,7 +177,9 @@ int shfs_import_object(struct shfs_import *m, const char *name, const void *data
 	m->stats.objects++;
 	if (memcmp(is.hash, id.hash, sizeof(id.hash)))
 		return -EBADMSG;
-	r = shfs_objects_add(&m->came, &id);
+	r = learning_object(&m->learning, &id, data, len);
+	if (!r)
+		r = shfs_objects_add(&m->came, &id);
 	if (!r && (m->n_puts == BATCH_MAX || m->put_bytes >= BATCH_BYTES))
 		r = commit(m);
 	return r;
@@ -395,9 +400,14 @@ static int merge_step(struct merge *m)
 	                                 : compare_records(&m->ours, &m->theirs);
 	bool theirs = first > 0 || (!first && tells_more(&m->theirs, &m->ours));
 	struct shfs_record *rec = theirs ? &m->theirs : &m->ours;
-	int r;
+	int r = first || theirs ? 0
+	                        : learning_record(&m->import->learning,
+	                                          shfs_segment_producer(m->here),
+	                                          &m->ours, &m->theirs);
 
-	m->brings |= theirs;
+	if (r < 0)
+		return r;
+	m->brings |= theirs || r;
 	if (rec->type == SHFS_REC_PRODUCER)
 		rec->producer.version = SHFS_RECORD_VERSION;
 	r = shfs_rewrite_add(m->out, rec);
@@ -730,6 +740,8 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 
 	if (!r)
 		r = count_missing_objects(m);
+	if (!r)
+		r = learning_finish(&m->learning, &m->pruned);
 	if (!r)
 		r = install_all(m, true);
 	if (!r)

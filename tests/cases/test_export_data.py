@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
 """export: what is only fingerprinted, and is taken along; and what was exported, tried at once."""
 
+import ctypes
+import json
 import os
+import random
+import struct
 
 import pytest
 
 from exports import Export, empty, same
-from harness import contents
+from harness import contents, seeds
+from test_archive import entries, in_other, other, write
+
+assert other  # a fixture
 
 pytestmark = pytest.mark.either
 
@@ -104,3 +111,176 @@ def test_verify(study, sandbox):
     for name in "cwl", "snakemake":
         assert "top@1 comes out the same" in sandbox.shfs("export", "--verify", name, "top", timeout=60).stderr
     assert not [n for n in os.listdir(f"{sandbox.path}/tmp") if n.startswith("shfs-verify")]
+
+
+# --- archives ---
+
+
+def tar_of(sandbox, *args, **options):
+    path = os.path.join(sandbox.path, f"{len(os.listdir(sandbox.path))}.tar.zst")
+    return path, sandbox.shfs("export", *args[:-1], "-o", path, "tar", *args[-1], **options).stderr
+
+
+def cat(there, sandbox, n, check=0):
+    return there("cat", f"{sandbox.project}/raw/{n}.txt@1", check=check)
+
+
+@pytest.mark.users("ordinary")
+def test_archives_with_data(raw, sandbox, other):
+    there = in_other(sandbox, other)
+    path, told = tar_of(sandbox, ["."])
+    assert told.count("warning") == 1 and "40 contents, as " in told and "--with-data takes along" in told
+    _, told = tar_of(sandbox, ["raw/7.txt", "top"])
+    assert told.count("warning") == 1 and "raw/7.txt@1 is not archived" in told
+    assert not tar_of(sandbox, [])[1] and not tar_of(sandbox, ["top"])[1]
+    there("import", path)
+    assert "not archived" in cat(there, sandbox, 7, check=1).stderr
+    taken, told = tar_of(sandbox, "--with-data", ["."])
+    assert not told
+    # of a store that has only the fingerprints, and of one that has nothing
+    for store in other["SHFS_STORE"], other["SHFS_STORE"] + "-2":
+        there = in_other(sandbox, {"SHFS_STORE": store})
+        there("import", taken)
+        for n in 0, 7, 39:
+            assert cat(there, sandbox, n).stdout == f"{n}\n" * n
+        assert not there("check").status and "imported: 0 of" in there("import", taken).stdout
+    # into the store itself; and what is gone is restored from it
+    raw.run("rm raw/7.txt; cd /")
+    sandbox.mounts[0].unmount()
+    sandbox.shfs("import", taken)
+    sandbox.shfs("restore", "raw/7.txt@1")
+    assert sandbox.read("raw/7.txt") == b"7\n" * 7
+    # what is an archived content now goes into each archive
+    _, told = tar_of(sandbox, ["."])
+    assert not told
+
+
+@pytest.mark.users("ordinary")
+def test_archives_take_only_what_is_unchanged(raw, sandbox, other):
+    raw.run("cd /")
+    sandbox.mounts[0].unmount()
+    inside = os.stat(f"{sandbox.project}/raw/8.txt")
+    sandbox.write_outside(f"{sandbox.project}/raw/7.txt", "other\n")
+    sandbox.write_outside(f"{sandbox.project}/raw/8.txt", "9\n" * 8)  # with the same size and time
+    os.utime(f"{sandbox.project}/raw/8.txt", ns=(inside.st_atime_ns, inside.st_mtime_ns))
+    os.remove(f"{sandbox.project}/raw/9.txt")
+    os.symlink("10.txt", f"{sandbox.project}/raw/9.txt")
+    path, told = tar_of(sandbox, "--with-data", ["raw"])
+    assert told.count("warning") == 1 and "3 contents, as " in told and "do not lie there unchanged" in told
+    there = in_other(sandbox, other)
+    there("import", path)
+    for n in 7, 8, 9:
+        assert "not archived" in cat(there, sandbox, n, check=1).stderr
+    assert cat(there, sandbox, 10).stdout == "10\n" * 10
+
+
+NAMES = "abcd"
+
+
+def step_of(chance):
+    """A line on files of which the larger ones are only fingerprinted. Few contents, sizes and times."""
+    f, g = chance.sample(NAMES, 2)
+    big = f"seq {chance.choice((101, 102))}{chance.choice(('', ' | tac'))} > {f}"
+    time = f"touch -d 2020-01-0{chance.randrange(1, 3)} {f}"
+    return chance.choice((
+        big, big, f"{big}; {time}", f"{big}; {time}", time, f"echo small > {f}", f"cp -p {g} {f}", f"cp {g} {f}",
+        f"mv {g} {f}", f"ln -f {g} {f}", f"rm -f {f}", f"cat {f} {g}", f"chmod {chance.choice((600, 644))} {f}",
+        f"cat {g} >> {f}", f"mv {g} x; mv {f} {g}; mv x {f}",
+    ))  # fmt: skip
+
+
+def pasts(there, sandbox):
+    """Of all files what the numbers mean, without what their bytes are."""
+    found = {}
+    for name in NAMES + "x":
+        log = json.loads(there("log", "--json", f"{sandbox.project}/{name}", check=False).stdout or "{}")
+        found[name] = [[v[key] for key in ("n", "size", "time", "source", "command")] for v in log.get("versions", [])]
+    return found
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", seeds(8, an_hour=600))
+def test_no_number_changes(sandbox, mount, shell, other, seed):
+    """Whatever became known by what was taken along: here, and in a store that has nothing."""
+    chance = random.Random(seed)
+    limits = "max-size = 200\nmax-read-size = 200\n" if seed % 2 else "max-size = 1M\nmax-read-size = 100\n"
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\n{limits}")
+    for name in NAMES:
+        sandbox.sh(f"seq 101 > {name}; touch -d 2020-01-01 {name}")
+
+    def go_on(n, *lines):
+        mount()
+        work = shell()
+        for line in *lines, *(step_of(chance) for _ in range(n)):
+            work.run(line)
+        work.run("cat ?; cd /")
+        sandbox.mounts[-1].unmount()
+
+    for _ in range(3):
+        go_on(10)
+        for _ in range(2):  # where nobody sees it
+            sandbox.sh(step_of(chance) + "; true")
+    go_on(0)
+    before = pasts(sandbox.shfs, sandbox)
+    path, _ = tar_of(sandbox, "--with-data", [])
+    there = in_other(sandbox, other)
+    there("import", path)
+    assert pasts(there, sandbox) == before
+    for name in NAMES:
+        if os.path.exists(f"{sandbox.project}/{name}") and before[name]:
+            now = there("cat", f"{sandbox.project}/{name}", check=False)
+            assert now.status or now.stdout.encode() == sandbox.read(name), name
+    # there is more here by the time: also bytes that only had a fingerprint, archived as another version
+    sandbox.sh(f"for f in {' '.join(NAMES)}; do cp $f y && cat y > $f; done; true")
+    go_on(6, *(f"echo more >> {name}" for name in NAMES))
+    before = pasts(sandbox.shfs, sandbox)
+    sandbox.shfs("import", path)
+    assert pasts(sandbox.shfs, sandbox) == before
+
+
+class Hash128(ctypes.Structure):
+    _fields_ = (("low", ctypes.c_uint64), ("high", ctypes.c_uint64))
+
+
+def object_name(data):
+    hash128 = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+    hash128.restype, hash128.argtypes = Hash128, (ctypes.c_char_p, ctypes.c_size_t)
+    found = hash128(data, len(data))
+    return struct.pack(">QQ", found.high, found.low)
+
+
+def replaced(segment, old, new):
+    """The segment with other bytes, and with right checksums: docs/journal.md."""
+    hash64 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+    hash64.restype, hash64.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_size_t)
+    at, out = segment.index(b"SHFB"), b""
+    out = segment[:at]
+    while at < len(segment):
+        n = struct.unpack_from("<I", segment, at + 4)[0]
+        frame = segment[at:at + 8 + n].replace(old, new)
+        out += frame + struct.pack("<Q", hash64(frame, len(frame)))
+        at += 8 + n + 8
+    return out
+
+
+@pytest.mark.users("ordinary")
+def test_other_bytes_for_a_fingerprint(raw, sandbox, other):
+    """An archive of a stranger has other bytes for a version of which this store knows the fingerprint."""
+    there = in_other(sandbox, other)
+    there("import", tar_of(sandbox, ["."])[0])
+    members, path = entries(tar_of(sandbox, "--with-data", ["."])[0]), f"{sandbox.path}/hostile.tar"
+    right, wrong = b"7\n" * 7, b"8\n" * 7
+    ours, theirs = object_name(right), object_name(wrong)
+    assert f"shfs/objects/{ours.hex()}" in [member.name for member, _ in members]
+    forged = [(m, replaced(d, ours, theirs) if m.name.endswith(".seg") else d) for m, d in members]
+    assert forged != members
+    without = [(m, d) for m, d in forged if not m.name.endswith(ours.hex())]
+    known = sandbox.shfs("cat", "all@1").stdout.encode()  # another object that the store has
+    named = [(m, replaced(d, theirs, object_name(known)) if m.name.endswith(".seg") else d) for m, d in without]
+    for changed in ([*without[:-1], (f"shfs/objects/{theirs.hex()}", wrong), without[-1]], without, named):
+        write(path, changed)
+        assert "damaged" in there("import", path, check=1).stderr
+        assert "not archived" in cat(there, sandbox, 7, check=1).stderr
+    write(path, members)
+    there("import", path)
+    assert cat(there, sandbox, 7).stdout.encode() == right
