@@ -430,8 +430,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 		shfs_error("cannot write the archive: %s", strerror(-r));
 		code = SHFS_EXIT_FAILURE;
 	}
-	/* of all files, it would be about what nobody wants archived */
-	if (!r && !code && (n || with_data))
+	if (!r && !code)
 		shfs_raw_warn(o.raw);
 	part_clear(&p);
 	shfs_raw_free(o.raw);
