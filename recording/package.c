@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/path.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
@@ -283,6 +284,42 @@ static void find_in_npm(const struct shfs_reach *reach, struct shfs_package *p)
 	note_package(p, "npm", name.data, name.len, version.data, version.len);
 }
 
+/* --- R: LIB/NAME/libs/FILE and LIB/NAME/R/FILE, with LIB/NAME/DESCRIPTION --- */
+
+/* Are these bytes of a name or a version, as R has them? */
+static bool is_r_word(struct shfs_bytes word)
+{
+	for (size_t i = 0; i < word.len; i++)
+		if (!isalnum((unsigned char)word.data[i]) && !strchr(".-", word.data[i]))
+			return false;
+	return word.len;
+}
+
+static void find_in_r(const struct shfs_reach *reach, struct shfs_package *p)
+{
+	const char *file = strrchr(p->path, '/'), *dir, *base;
+	_cleanup_buf_ struct shfs_buf path = { 0 }, text = { 0 };
+	struct shfs_bytes name, version;
+	const char *end;
+
+	dir = file > p->path ? memrchr(p->path, '/', (size_t)(file - p->path)) : NULL;
+	base = dir && dir > p->path ? memrchr(p->path, '/', (size_t)(dir - p->path))
+	                            : NULL;
+	if (!base || (strncmp(dir, "/libs/", 6) != 0 && strncmp(dir, "/R/", 3) != 0))
+		return;
+	shfs_buf_add(&path, p->path, (size_t)(dir - p->path));
+	shfs_buf_str(&path, "/DESCRIPTION");
+	if (path.failed || !read_lines(reach, path.data, &text))
+		return;
+	end = text.data + text.len;
+	name = find_header(text.data, end, "\nPackage: ");
+	version = find_header(text.data, end, "\nVersion: ");
+	if (is_r_word(name) && is_r_word(version) &&
+	    name.len == (size_t)(dir - base - 1) &&
+	    !memcmp(name.data, base + 1, name.len))
+		note_package(p, "R", name.data, name.len, version.data, version.len);
+}
+
 /* --- dpkg: info/NAME.list and info/NAME:ARCH.list, status, diversions --- */
 
 /* A file that dpkg may have, under up to two names: /usr/bin/x was installed as /bin/x by
@@ -490,7 +527,10 @@ void shfs_packages_find(const struct shfs_reach *reach, struct shfs_package *lis
 	}
 	free(d.list);
 	shfs_buf_free(&d.text);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		if (!list[i].manager)
+			find_in_r(reach, &list[i]);
 		if (!list[i].manager)
 			find_in_npm(reach, &list[i]);
+	}
 }

@@ -3,7 +3,8 @@
  * package.h - finds the package that a program's file belongs to, and its version.
  *
  * Reads the package managers' own files and starts no process: dpkg's lists, conda-meta,
- * the *.dist-info of Python packages, package.json of npm. They may be forged by whoever
+ * the *.dist-info of Python packages, package.json of npm,
+ * DESCRIPTION of R. They may be forged by whoever
  * can write there: what is found are texts to show, no more.
  */
 #pragma once
@@ -25,9 +26,9 @@ _must_check_ int shfs_reach_open(const struct shfs_reach *reach, const char *pat
 
 /* A file, and the package that has it. */
 struct shfs_package {
-	char *path; /* absolute, links resolved; given */
-	const char
-		*manager; /* "dpkg", "conda", "venv", "pip", "npm"; NULL: none has it */
+	char *path;          /* absolute, links resolved; given */
+	const char *manager; /* "dpkg", "conda", "venv", "pip", "npm", "R"; NULL: none has
+	                        it */
 	char *name, *version;
 };
 void shfs_package_clear(struct shfs_package *package);

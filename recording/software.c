@@ -5,7 +5,9 @@
 #include "common/debug.h"
 #include "common/hash.h"
 #include "common/path.h"
+#include "common/proc.h"
 #include "common/script.h"
+#include "recording/libraries.h"
 #include "recording/outside.h"
 
 #include <errno.h>
@@ -17,12 +19,15 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define PROGRAMS_MAX 4096
-#define BATCH_MAX    64
-#define USERS_MAX    1024 /* of a program that is pending; others are not recorded */
-#define FAREWELL     SHFS_NSEC_PER_SEC
-#define PAUSE        (SHFS_NSEC_PER_SEC / 2) /* for more programs, and for the users' work */
-#define NICE         19
+#define PROGRAMS_MAX  4096
+#define BATCH_MAX     64
+#define USERS_MAX     1024 /* of a program that is pending; others are not recorded */
+#define LOADERS_MAX   64
+#define LIBRARIES_MAX 1024
+#define LOADER_PAUSE  (16 * SHFS_NSEC_PER_SEC) /* the longest */
+#define FAREWELL      SHFS_NSEC_PER_SEC
+#define PAUSE         (SHFS_NSEC_PER_SEC / 2) /* for more programs, and for the users' work */
+#define NICE          19
 
 /* A process that executed a program. */
 struct user {
@@ -47,6 +52,23 @@ struct program {
 	char path[];
 };
 
+/* A process of R, which loads packages while it lives. */
+struct loader {
+	uint32_t pid;
+	uint64_t start_ticks;
+	struct user user;
+	int64_t due_ns, pause_ns; /* CLOCK_MONOTONIC; until it is looked at again */
+	struct shfs_buf known;    /* paths, each ended by a NUL */
+};
+
+/* A file that such a process has loaded. */
+struct library {
+	struct stat st;
+	struct shfs_package package;
+	UT_hash_handle hh;
+	char path[];
+};
+
 struct shfs_software {
 	struct shfs_capture *capture;
 	struct shfs_reach reach;
@@ -58,6 +80,9 @@ struct shfs_software {
 	struct program *programs;
 	struct program *queue;
 	int64_t due_ns; /* CLOCK_MONOTONIC; when the queue is to be looked at */
+	struct loader loaders[LOADERS_MAX];
+	size_t n_loaders;
+	struct library *libraries; /* of the thread */
 	bool started, closing, busy, ended, joined;
 };
 
@@ -126,25 +151,25 @@ static void look_at_program(struct shfs_software *s, struct look *l)
 	p->st.st_nlink = 1;
 }
 
-static void emit_program(struct shfs_software *s, const struct look *l)
+static void emit_package(struct shfs_software *s, const struct user *user,
+                         const char *path, const struct shfs_content *content,
+                         const struct shfs_package *p)
 {
-	const struct shfs_package *p = &l->package;
 	struct shfs_record rec = {
 		.type = SHFS_REC_PROGRAM,
-		.time = l->now.first.time,
+		.time = user->time,
 		.program = {
-			.process = l->now.first.process,
-			.path = shfs_bytes_str(l->program->path),
-			.content = l->named.content,
+			.process = user->process,
+			.path = shfs_bytes_str(path),
+			.content = *content,
 			.manager = shfs_bytes_str(p->manager),
 			.package = shfs_bytes_str(p->manager ? p->name : NULL),
 			.version = shfs_bytes_str(p->manager ? p->version : NULL),
 		},
 	};
 
-	shfs_debug(RECORDING, "%s: %s %s (%s)", l->program->path,
-	           p->manager ? p->name : "no package", p->manager ? p->version : "",
-	           p->manager ?: "");
+	shfs_debug(RECORDING, "%s: %s %s (%s)", path, p->manager ? p->name : "no package",
+	           p->manager ? p->version : "", p->manager ?: "");
 	(void)!shfs_capture_emit(s->capture, &rec, NULL);
 }
 
@@ -181,11 +206,152 @@ static void look_at_batch(struct shfs_software *s, struct look *list, size_t n)
 		l->package = packages[i];
 		l->now.is_own &= !l->package.manager;
 		if (!l->now.only_packaged || l->package.manager)
-			emit_program(s, l);
+			emit_package(s, &l->now.first, l->program->path,
+			             &l->named.content, &l->package);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (list[i].now.is_own && list[i].named.content.flags)
 			emit_named(s, &list[i]);
+}
+
+/* --- what processes of R have loaded --- */
+
+static void drop_libraries(struct shfs_software *s)
+{
+	struct library *library, *next;
+
+	HASH_ITER (hh, s->libraries, library, next) {
+		HASH_DEL(s->libraries, library);
+		shfs_package_clear(&library->package);
+		free(library);
+	}
+}
+
+/* Looks at the file, unless it is known as it is. NULL: it cannot be. */
+static struct library *find_library(struct shfs_software *s, const char *path,
+                                    struct shfs_content *content)
+{
+	_cleanup_free_ char *real = NULL;
+	_cleanup_close_ int fd = shfs_local_open(&s->local, path, &real);
+	struct shfs_named named = { 0 };
+	struct library *library;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return NULL;
+	shfs_named_take(&named, fd, &st, true, 0);
+	*content = named.content;
+	HASH_FIND_STR(s->libraries, path, library);
+	if (library && is_same_state(&library->st, &st))
+		return library;
+	if (library) {
+		HASH_DEL(s->libraries, library);
+		shfs_package_clear(&library->package);
+		free(library);
+	} else if (HASH_COUNT(s->libraries) >= LIBRARIES_MAX) {
+		drop_libraries(s);
+	}
+	library = calloc(1, sizeof(*library) + strlen(path) + 1);
+	if (!library)
+		return NULL;
+	strcpy(library->path, path);
+	library->st = st;
+	library->package.path = TAKE_PTR(real);
+	if (library->package.path)
+		shfs_packages_find(&s->reach, &library->package, 1);
+	HASH_ADD_STR(s->libraries, path, library);
+	if (library->hh.tbl)
+		return library;
+	shfs_package_clear(&library->package);
+	free(library);
+	return NULL;
+}
+
+/* Records a package for the process, also if it is recorded for others. */
+static void look_at_library(struct shfs_software *s, const struct user *user,
+                            const char *path)
+{
+	struct shfs_content content;
+	const struct library *library = find_library(s, path, &content);
+
+	if (library && library->package.manager)
+		emit_package(s, user, path, &content, &library->package);
+}
+
+/* Looks at what a process has loaded since; false: it has ended. */
+static bool look_at_loader(struct shfs_software *s, const struct loader *loader,
+                           struct shfs_buf *out)
+{
+	_cleanup_close_ int procfd = shfs_proc_open(loader->pid);
+	struct shfs_proc_stat stat;
+
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat) ||
+	    stat.start_ticks != loader->start_ticks)
+		return false;
+	if (shfs_libraries_of(procfd, out))
+		out->len = 0;
+	for (size_t at = 0; at < out->len; at += strlen(out->data + at) + 1)
+		if (!shfs_libraries_have(&loader->known, out->data + at))
+			look_at_library(s, &loader->user, out->data + at);
+	return true;
+}
+
+/* Lock held. The first loader that is due; NULL: none is. */
+static struct loader *find_due_loader(struct shfs_software *s)
+{
+	int64_t now_ns = shfs_clock_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < s->n_loaders; i++)
+		if (s->loaders[i].due_ns <= now_ns)
+			return &s->loaders[i];
+	return NULL;
+}
+
+/* Lock held; not while it looks. Others may be added meanwhile, and none is removed. */
+static void look_at_due_loader(struct shfs_software *s)
+{
+	struct loader *due = find_due_loader(s), now;
+	struct shfs_buf found = { 0 };
+	bool lives;
+
+	if (!due)
+		return;
+	now = *due;
+	s->busy = true;
+	pthread_mutex_unlock(&s->lock);
+	lives = look_at_loader(s, &now, &found);
+	pthread_mutex_lock(&s->lock);
+	s->busy = false;
+	shfs_buf_free(&due->known);
+	if (lives) {
+		due->known = found;
+		due->pause_ns = MIN(2 * due->pause_ns, LOADER_PAUSE);
+		due->due_ns = shfs_clock_ns(CLOCK_MONOTONIC) + due->pause_ns;
+	} else {
+		shfs_buf_free(&found);
+		*due = s->loaders[--s->n_loaders];
+	}
+	pthread_cond_broadcast(&s->change);
+}
+
+/* Lock held. */
+static void note_loader(struct shfs_software *s, const struct shfs_record *rec)
+{
+	const struct shfs_rec_process *process = &rec->process;
+
+	for (size_t i = 0; i < s->n_loaders; i++)
+		if (s->loaders[i].pid == process->pid &&
+		    s->loaders[i].start_ticks == process->start_ticks)
+			return;
+	if (s->closing || s->n_loaders == LOADERS_MAX) /* of others nothing is known */
+		return;
+	s->loaders[s->n_loaders++] =
+		(struct loader){ .pid = process->pid,
+		                 .start_ticks = process->start_ticks,
+		                 .user = { rec->seq, rec->time },
+		                 .due_ns = shfs_clock_ns(CLOCK_MONOTONIC) + PAUSE,
+		                 .pause_ns = PAUSE };
+	pthread_cond_signal(&s->work);
 }
 
 /* --- the thread --- */
@@ -229,37 +395,58 @@ static bool wait_until(struct shfs_software *s, pthread_cond_t *cond, int64_t un
 	return pthread_cond_timedwait(cond, &s->lock, &ts) != ETIMEDOUT;
 }
 
-/* Lock held. Waits until the queue is due. */
-static void wait_for_work(struct shfs_software *s)
+/* Lock held. When the queue or a loader is due. */
+static int64_t next_due(const struct shfs_software *s)
 {
-	while (!s->closing && (!s->queue || s->due_ns > shfs_clock_ns(CLOCK_MONOTONIC))) {
-		if (s->queue)
-			wait_until(s, &s->work, s->due_ns);
+	int64_t due_ns = s->queue ? s->due_ns : INT64_MAX;
+
+	for (size_t i = 0; i < s->n_loaders; i++)
+		due_ns = MIN(due_ns, s->loaders[i].due_ns);
+	return due_ns;
+}
+
+/* Lock held. Waits until something is due; false: there is no more to do. */
+static bool wait_for_work(struct shfs_software *s)
+{
+	while (!s->closing && next_due(s) > shfs_clock_ns(CLOCK_MONOTONIC)) {
+		if (next_due(s) < INT64_MAX)
+			wait_until(s, &s->work, next_due(s));
 		else
 			pthread_cond_wait(&s->work, &s->lock);
 	}
+	return !s->closing || s->queue;
+}
+
+/* Lock held; not while it looks. */
+static void look_at_queue(struct shfs_software *s)
+{
+	struct look list[BATCH_MAX];
+	size_t n = take_batch(s, list);
+
+	s->busy = true;
+	pthread_mutex_unlock(&s->lock);
+	look_at_batch(s, list, n);
+	pthread_mutex_lock(&s->lock);
+	put_batch_back(list, n);
+	s->busy = false;
+	pthread_cond_broadcast(&s->change);
 }
 
 static void *run_software(void *arg)
 {
 	struct shfs_software *s = arg;
-	struct look list[BATCH_MAX];
 
 	pthread_setname_np(pthread_self(), "software");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	pthread_mutex_lock(&s->lock);
 	s->started = true;
 	pthread_cond_broadcast(&s->change);
-	while (wait_for_work(s), s->queue) {
-		size_t n = take_batch(s, list);
-
-		s->busy = true;
-		pthread_mutex_unlock(&s->lock);
-		look_at_batch(s, list, n);
-		pthread_mutex_lock(&s->lock);
-		put_batch_back(list, n);
-		s->busy = false;
-		pthread_cond_broadcast(&s->change);
+	while (wait_for_work(s)) {
+		if (s->queue &&
+		    (s->closing || s->due_ns <= shfs_clock_ns(CLOCK_MONOTONIC)))
+			look_at_queue(s);
+		if (!s->closing)
+			look_at_due_loader(s);
 	}
 	s->ended = true;
 	pthread_cond_broadcast(&s->change);
@@ -313,8 +500,11 @@ void shfs_software_settle(struct shfs_software *s, int64_t until_ns)
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->due_ns = 0;
+	for (size_t i = 0; i < s->n_loaders; i++)
+		s->loaders[i].due_ns = 0;
 	pthread_cond_signal(&s->work);
-	while ((s->queue || s->busy) && wait_until(s, &s->change, until_ns))
+	while ((s->queue || s->busy || find_due_loader(s)) &&
+	       wait_until(s, &s->change, until_ns))
 		;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -349,6 +539,9 @@ void shfs_software_free(struct shfs_software *s)
 		free(p->users);
 		free(p);
 	}
+	for (size_t i = 0; i < s->n_loaders; i++)
+		shfs_buf_free(&s->loaders[i].known);
+	drop_libraries(s);
 	pthread_cond_destroy(&s->change);
 	pthread_cond_destroy(&s->work);
 	pthread_mutex_destroy(&s->lock);
@@ -438,5 +631,7 @@ void shfs_software_note(struct shfs_software *s, const struct shfs_record *rec)
 		note_program(s, exe, false, rec);
 	if (script)
 		note_program(s, script, true, rec);
+	if (shfs_libraries_are_of(process->exe))
+		note_loader(s, rec);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -8,6 +8,10 @@
  * changed. If it had changed again before it could be looked at, nothing is recorded.
  * For an interpreter the script is looked at, too: a package may have that.
  *
+ * A process of R (libraries.h) is looked at again and again while it lives, at least
+ * every 16 seconds: each package of which it has loaded code is recorded for it, also if
+ * it is recorded for others. What it loads just before it ends is not seen.
+ *
  * A program of the user's own, which lies outside of the recorded directory and belongs
  * to no package, is recorded as a file that each process which executes it names
  * (outside.h).

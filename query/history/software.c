@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/history/software.h"
 
+#include "common/ids.h"
 #include "common/quote.h"
 #include "common/script.h"
 #include "query/base/time.h"
@@ -213,6 +214,34 @@ static int load_scripts(struct loading *l)
 	return r;
 }
 
+/* Adds what processes of R have loaded: a program is recorded for each that did. */
+static int load_loaded(struct loading *l)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		l->index,
+		l->is_process ? "SELECT process_id FROM v_process WHERE process_id = ?1"
+				" AND exe LIKE '%/bin/exec/R'"
+			      : "SELECT process_id FROM v_process WHERE command_id = ?1"
+				" AND exe LIKE '%/bin/exec/R'",
+		SHFS_INTS(l->id), &rows);
+	_cleanup_ids_ struct shfs_ids ids = { 0 };
+
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = shfs_ids_add(&ids, shfs_rows_int(rows, 0));
+	shfs_ids_sort(&ids);
+	if (r || !ids.n)
+		return r;
+	shfs_rows_close(TAKE_PTR(rows));
+	r = shfs_rows_open(l->index,
+	                   "SELECT" PROGRAM_COLUMNS ", process_id FROM v_program"
+	                   " WHERE process_id <> 0",
+	                   &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = shfs_ids_has(&ids, shfs_rows_int(rows, 7)) ? add_program(l, rows) : 0;
+	return r;
+}
+
 int shfs_software_load(struct shfs_index *index, bool is_process, int64_t id,
                        struct shfs_software *out)
 {
@@ -222,7 +251,7 @@ int shfs_software_load(struct shfs_index *index, bool is_process, int64_t id,
 	int r;
 
 	*out = (struct shfs_software){ 0 };
-	r = load_programs(&l) ?: load_scripts(&l) ?: load_environments(&l);
+	r = load_programs(&l) ?: load_scripts(&l) ?: load_loaded(&l) ?: load_environments(&l);
 	if (r)
 		shfs_software_clear(out);
 	return r;

@@ -102,6 +102,62 @@ def test_virtual_environment_in_the_project(work, sandbox):
     assert not [p for p in software(sandbox, "grep -c . venv/bin/lab > n") if p.startswith(sandbox.project)]
 
 
+LOAD = """import ctypes, os, sys, time
+for library in sys.argv[1:]:
+    ctypes.CDLL(library)
+print(sys.argv[1:], file=open("loaded", "w"))
+while os.path.exists("loaded"):
+    time.sleep(0.05)
+"""
+
+
+def r_package(sandbox, name, version, description="Package: {name}\nVersion: {version}\nTitle: A\n B\n"):
+    """An installed package of R, with compiled code."""
+    source = put(sandbox, "source.c", f'const char *version = "{version}";\n')
+    put(sandbox, f"library/{name}/DESCRIPTION", description.format(name=name, version=version))
+    path = os.path.join(sandbox.home, f"library/{name}/libs/{name}.so")
+    sandbox.run("mkdir", "-p", os.path.dirname(path))
+    sandbox.run("cc", "-shared", "-o", f"{path}.new", source)
+    os.rename(f"{path}.new", path)
+    return path
+
+
+def test_packages_of_r(sandbox, mounted, shell):
+    """R itself is played by Python, in its place; what it has loaded is seen while it runs."""
+    exe = os.path.join(sandbox.home, "R/bin/exec/R")
+    sandbox.run("mkdir", "-p", os.path.dirname(exe))
+    sandbox.run("cp", os.path.realpath("/usr/bin/python3"), exe)
+    load, work = put(sandbox, "load.py", LOAD), shell()
+    fast, base = r_package(sandbox, "fast.er", "1.0-3"), r_package(sandbox, "stats", "4.2")
+    forged = [
+        r_package(sandbox, "other", "1.0", "Package: ggplot2\nVersion: {version}\n"),
+        r_package(sandbox, "escape", "1.0", "Package: {name}\nVersion: 1\x1b[31m\n"),
+        r_package(sandbox, "none", "1.0", "Title: none\n"),
+    ]
+
+    def run(*libraries):
+        line = " ".join((exe, load, *libraries))
+        work.run(f"{line} &")
+        work.run("until [ -s loaded ]; do sleep 0.05; done")
+        sandbox.shfs("sync")
+        work.run("rm loaded")
+        work.run("wait")
+        return f"{line} &"
+
+    line = run(fast, base, *forged)
+    assert package(sandbox, line, fast) == ("R", "fast.er", "1.0-3")
+    assert not set(software(sandbox, line)) & {base, *forged}
+    assert "fast.er 1.0-3 (R)" in sandbox.shfs("show", ids_of(sandbox, line)[0]).stdout
+    # known, and recorded for the next process all the same; then of another version
+    assert run(fast, base, *forged) == line and package(sandbox, line, fast) == ("R", "fast.er", "1.0-3")
+    r_package(sandbox, "fast.er", "1.1")
+    run(fast, base, *forged)
+    assert package(sandbox, line, fast) == ("R", "fast.er", "1.1")
+    assert package(sandbox, line, fast, 0) == package(sandbox, line, fast, 1) == ("R", "fast.er", "1.0-3")
+    # one that loads nothing
+    assert set(software(sandbox, run())) & {fast, base} == set()
+
+
 def test_another_version(work, sandbox):
     """A conda package that was updated between two runs: compare says so, and says what is the same."""
     samtools = tool(sandbox, "conda/envs/a/bin/samtools", "one")

@@ -148,6 +148,24 @@ static void of_npm(void **state)
 	package_is("n/node_modules/", "");
 }
 
+static void of_r(void **state)
+{
+	put("r/site/dplyr/DESCRIPTION", "Package: dplyr\nType: Package\nTitle: A\n"
+	                                " Version: 3\nVersion: 1.0.10\n");
+	put("r/site/no.more/DESCRIPTION", "Version: 1\nPackage: other\n");
+	put("r/site/bad/DESCRIPTION", "Package: bad\nVersion: 1\x1b[31m\n");
+	put("r/site/empty/DESCRIPTION", "Package: empty\nVersion:\n");
+	package_is("r/site/dplyr/libs/dplyr.so", "R dplyr 1.0.10");
+	package_is("r/site/dplyr/R/dplyr", "R dplyr 1.0.10");
+	package_is("r/site/dplyr/doc/dplyr.R", "");
+	package_is("r/site/dplyr/libs", "");
+	package_is("r/site/no.more/libs/no.more.so", "");
+	package_is("r/site/bad/libs/bad.so", "");
+	package_is("r/site/empty/libs/empty.so", "");
+	package_is("/libs/x.so", "");
+	package_is("/R/x", "");
+}
+
 /* Bytes that are no text change nothing but the answer. */
 static void forged(void **state)
 {
@@ -200,6 +218,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(of_conda, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_python, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_npm, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(of_r, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(forged, set_up, tear_down),
 		cmocka_unit_test(scripts),
 	};
