@@ -81,12 +81,14 @@ static int look_at_workflow(struct shfs_export *x,
 {
 	int r = format->runs ? shfs_workflow_check(x->wf) : 0;
 
+	if (!r && (format->runs || opts.verify))
+		r = shfs_export_say_outside(x->wf, opts.verify, doubts);
 	if (!r && (format->runs || format->directory))
 		r = shfs_workflow_find_unarchived(x->wf);
 	if (!r && opts.with_data)
 		r = shfs_export_take_along(x, format->directory);
 	if (!r && (format->runs || format->directory))
-		*doubts = shfs_export_say_unarchived(x->wf, format->directory);
+		*doubts |= shfs_export_say_unarchived(x->wf, format->directory);
 	if (r || !format->runs)
 		return r;
 	shfs_workflow_look_at_contents(x->wf, x->objects);
@@ -114,7 +116,7 @@ static int make_workflow(struct shfs_export *x, const struct shfs_export_format 
                          size_t n)
 {
 	bool by_name = format->by_name && !x->by_order;
-	int r = shfs_workflow_new(index, targets, n, by_name, &x->wf);
+	int r = shfs_workflow_new(index, targets, n, by_name, format->in_place, &x->wf);
 
 	if (!r)
 		r = shfs_workflow_order(x->wf, format->runs && !by_name);

@@ -139,24 +139,17 @@ static int doubt_inputs(struct doubt *d, const char *text)
 	return r;
 }
 
-static int doubt_left(const char *path, void *arg)
-{
-	struct doubt *d = arg;
-
-	shfs_buf_str(&d->why, "uses ");
-	shfs_show_path(&d->why, path);
-	shfs_buf_str(&d->why, ", which another command left, and which is not recorded");
-	return 1;
-}
-
 /* Checks for what other commands left outside. */
-static int doubt_outside(struct doubt *d)
+static void doubt_by_way(struct doubt *d)
 {
-	const struct shfs_graph_maker *maker =
-		container_of(d->step->entry, const struct shfs_graph_maker, entry);
-	int r = shfs_graph_left_before(d->wf->graph, maker, doubt_left, d);
-
-	return MIN(r, 0);
+	for (size_t i = 0; i < d->step->n_by_way && !d->why.len; i++) {
+		if (d->step->by_way[i].left_by)
+			continue;
+		shfs_buf_str(&d->why, "uses ");
+		shfs_show_path(&d->why, d->step->by_way[i].path);
+		shfs_buf_str(&d->why,
+		             ", which another command left, and which is not recorded");
+	}
 }
 
 /* 1: there are doubts, and they were printed. */
@@ -172,7 +165,7 @@ static int doubt_step(struct doubt *d)
 	if (r >= 0 && !d->why.len)
 		r = doubt_inputs(d, text);
 	if (r >= 0 && !d->why.len)
-		r = doubt_outside(d);
+		doubt_by_way(d);
 	if (r < 0 || !d->why.len)
 		return MIN(r, 0);
 	shfs_step_show(&shown, d->wf, d->step);
@@ -194,4 +187,58 @@ int shfs_export_doubts(struct shfs_workflow *wf)
 		any |= r > 0;
 	}
 	return any;
+}
+
+/* --- what is written outside --- */
+
+#define SHOWN_MAX 3
+
+static bool is_temporary(const char *path)
+{
+	const char *own = getenv("TMPDIR");
+	const char *const dirs[] = { "/tmp", "/var/tmp", "/dev/shm",
+		                     own && *own == '/' ? own : "/tmp" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		if (shfs_path_is_below(path, dirs[i]))
+			return true;
+	return false;
+}
+
+static int list_leaves(const struct shfs_workflow *wf, struct shfs_names *all)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < wf->n_steps && !r; i++)
+		for (size_t k = 0; k < wf->steps[i]->leaves.n && !r; k++)
+			r = shfs_workflow_add_name(all, wf->steps[i]->leaves.list[k]);
+	return r;
+}
+
+int shfs_export_say_outside(struct shfs_workflow *wf, bool verify, bool *elsewhere)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	struct shfs_names all = { 0 };
+	int r = list_leaves(wf, &all);
+
+	for (size_t i = 0; i < all.n; i++) {
+		*elsewhere |= !is_temporary(all.list[i]);
+		if (i >= SHOWN_MAX)
+			continue;
+		shfs_buf_str(&shown, !i ? "" : i + 1 < all.n ? ", " : " and ");
+		shfs_show_path(&shown, all.list[i]);
+	}
+	if (all.n > SHOWN_MAX)
+		shfs_buf_printf(&shown, " and %zu more", all.n - SHOWN_MAX);
+	if (!r && all.n && verify) {
+		shfs_error("cannot verify: it would write %s, outside of the directory "
+		           "in which it runs",
+		           shown.data ?: "");
+		r = SHFS_EXIT_REFUSED;
+	} else if (!r && all.n) {
+		shfs_warn("it writes %s, outside of the directory in which it runs",
+		          shown.data ?: "");
+	}
+	shfs_names_clear(&all);
+	return r;
 }

@@ -81,6 +81,11 @@ bool shfs_export_gone(struct shfs_buf *out, const struct shfs_step *step);
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
 /* Warns of each command that may not do elsewhere what it did: 1; 0: there is none. */
 _must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
+/* Warns of the files that the steps write outside of the directory in which they run.
+ * Sets *elsewhere if some of them are not in a directory for temporary files. verify:
+ * such steps are not to be run: SHFS_EXIT_REFUSED after a message. */
+_must_check_ int shfs_export_say_outside(struct shfs_workflow *wf, bool verify,
+                                         bool *elsewhere);
 /* Is its content in the store, or taken along? */
 bool shfs_export_has_content(const struct shfs_workflow_file *file);
 /* Has files taken along that are not archived and still there: for a crate all of them;

@@ -167,6 +167,12 @@ static void add_text(struct shfs_buf *out, const struct shfs_buf *script)
 	shfs_buf_char(out, '\n');
 }
 
+static void add_outside(struct shfs_buf *out, const char *lead, const char *path)
+{
+	shfs_buf_str(out, lead);
+	shfs_quote_display(out, path, strlen(path));
+}
+
 static void add_script_command(struct shfs_export *x, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
@@ -180,6 +186,10 @@ static void add_script_command(struct shfs_export *x, const struct shfs_step *st
 			out, "\n# and %zu files of version control, which are left out",
 			step->n_left_out);
 	shfs_export_list(out, "\n# writes: ", &step->outputs);
+	for (size_t i = 0; i < step->n_by_way; i++)
+		add_outside(out, "\n# uses outside: ", step->by_way[i].path);
+	for (size_t i = 0; i < step->leaves.n; i++)
+		add_outside(out, "\n# writes outside: ", step->leaves.list[i]);
 	shfs_buf_char(out, '\n');
 	if (shfs_export_dirs(out, step))
 		shfs_buf_char(out, '\n');

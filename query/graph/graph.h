@@ -104,7 +104,13 @@ _must_check_ int shfs_graph_outside(struct shfs_graph *graph,
                                     const struct shfs_graph_maker *maker,
                                     shfs_program_fn fn, void *arg);
 
-/* Calls fn for those that the maker uses as an earlier command has left them. */
+/* Calls fn for those that the maker uses as an earlier command has left them: with that
+ * command, and those that it may have appended to; 0: what left it is not known. */
+typedef int (*shfs_left_fn)(const char *path, int64_t command_id, void *arg);
 _must_check_ int shfs_graph_left_before(struct shfs_graph *graph,
                                         const struct shfs_graph_maker *maker,
-                                        shfs_program_fn fn, void *arg);
+                                        shfs_left_fn fn, void *arg);
+/* Calls fn for those that the maker has as its outputs, some more than once. */
+_must_check_ int shfs_graph_leaves(struct shfs_graph *graph,
+                                   const struct shfs_graph_maker *maker,
+                                   shfs_program_fn fn, void *arg);

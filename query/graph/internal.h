@@ -261,6 +261,24 @@ _must_check_ int shfs_graph_named(struct shfs_graph *g, const struct shfs_proces
                                   bool links, shfs_outside_fn fn, void *arg);
 void shfs_graph_outside_free(struct shfs_graph *g);
 
+/* --- what the text of a command tells of such files (words.c) --- */
+
+enum word_role {
+	WORD_OTHER = 1,
+	WORD_WRITTEN = 2,    /* > FILE */
+	WORD_APPENDED = 4,   /* >> FILE */
+	WORD_MAY_APPEND = 8, /* >> to a file whose name is not known */
+	WORD_CHANGED = 16,   /* also by a program that changes or moves files */
+};
+/* path: absolute; or the last part of the name; or "", if that is not known. */
+typedef int (*shfs_word_fn)(const char *path, enum word_role role, void *arg);
+/* Calls fn for the words that may name files, in their order. */
+_must_check_ int shfs_graph_words(const struct shfs_command_row *command, shfs_word_fn fn,
+                                  void *arg);
+/* Gets how the text names the path. WORD_OTHER: and not only to look at it. */
+_must_check_ int shfs_graph_text_names(const struct shfs_command_row *command,
+                                       const char *path, enum word_role *roles);
+
 /* --- from command to command by way of such a file (passed.c) --- */
 
 /* Calls fn for each read of an earlier command that went into what the maker makes, with

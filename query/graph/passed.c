@@ -8,8 +8,10 @@
  *
  * The first is the nearest earlier command that left the file: it has the file as its
  * output, or names it where an output stands, or names it and ran when the file was
- * changed last. An earlier one does not count, as the file was overwritten since. Two
- * commands that only read the file, or that append to the same log, are not joined.
+ * changed last. An earlier one does not count, as the file was overwritten since, unless
+ * the nearest may only have appended to it. Two commands that only read the file, or that
+ * append to the same log, are not joined. What the shell itself wrote is seen by no
+ * process: the text of a redirection tells of it.
  */
 #include "query/graph/internal.h"
 
@@ -25,19 +27,20 @@
 #define NAMES_MAX     500
 #define RUNS_MAX      8    /* of one command, that are looked at */
 #define DEPTH_MAX     8    /* files that one thing went through */
+#define APPENDS_MAX   64   /* to one file, one after the other */
 #define WALKS_MAX     5000 /* of one graph */
 
 /* The files outside that the processes of a command name. */
 struct shfs_named {
 	struct named_file {
 		char *path;
-		int64_t process_id;
+		int64_t process_id, first_ns; /* of the process */
 		enum outside_as as;
 	} * list;
 	size_t n, cap;
 	/* while they are listed */
 	struct shfs_graph *g;
-	int64_t process_id;
+	int64_t process_id, first_ns;
 	size_t processes;
 	bool of_one; /* maker: who names it does not matter */
 };
@@ -71,14 +74,18 @@ static int add_named(const char *path, enum outside_as as, void *arg)
 
 	for (size_t i = 0; i < named->n; i++)
 		if (named->list[i].as == as && !strcmp(named->list[i].path, path) &&
-		    (named->of_one || named->list[i].process_id == named->process_id))
+		    (named->of_one || named->list[i].process_id == named->process_id)) {
+			named->list[i].first_ns =
+				MIN(named->list[i].first_ns, named->first_ns);
 			return 0;
+		}
 	if (named->n == NAMES_MAX)
 		return 0;
 	copy = MAKE_ROOM(named->list, named->n, named->cap) ? strdup(path) : NULL;
 	if (!copy)
 		return -ENOMEM;
-	named->list[named->n++] = (struct named_file){ copy, named->process_id, as };
+	named->list[named->n++] =
+		(struct named_file){ copy, named->process_id, named->first_ns, as };
 	return 0;
 }
 
@@ -89,6 +96,7 @@ static int add_named_by_process(const struct shfs_process_fact *p, void *arg)
 	if (named->processes++ == PROCESSES_MAX)
 		return 1;
 	named->process_id = p->process_id;
+	named->first_ns = p->first_ns;
 	return shfs_graph_named(named->g, p, false, add_named, named);
 }
 
@@ -267,35 +275,85 @@ static int load_before(struct shfs_graph *g, int64_t command_id, struct before *
 	return list_commands(g, command_id, BEFORE, b->list, &b->n);
 }
 
+struct leaver {
+	int64_t command_id;
+	int64_t process_id; /* that named the file; 0: only the text tells of it */
+	/* What the file held before may be still in it. */
+	enum keeps { KEEPS_NOTHING, MAY_KEEP, KEEPS } keeps;
+};
+
+/* May a command that has the file as its output have kept what it held before? */
+static enum keeps may_keep(const struct shfs_command_row *c, enum outside_as as,
+                           enum word_role roles)
+{
+	static const char *const hints[] = { "tee -a", "append", "notrunc" };
+
+	if (c->hidden || !c->text)
+		return KEEPS_NOTHING; /* as far as it is known */
+	if (as == OUTSIDE_NAMED)
+		return roles & WORD_APPENDED ? KEEPS : KEEPS_NOTHING;
+	if (as == OUTSIDE_STREAM_OUT)
+		return roles & (WORD_APPENDED | WORD_MAY_APPEND) ? KEEPS
+		       : strchr(c->text, '>')                    ? KEEPS_NOTHING
+		                                                 : MAY_KEEP;
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+		if (strstr(c->text, hints[i]))
+			return KEEPS;
+	return KEEPS_NOTHING;
+}
+
+/* Did the command leave the file? 1 and *out, or 0. */
+static int is_leaver(struct shfs_graph *g, int64_t command_id, const char *path,
+                     struct leaver *out)
+{
+	const struct named_file *file;
+	enum word_role roles = 0;
+	struct command_node *c;
+	int left = find_left(g, command_id, path, &file);
+	int r = left < 0 ? left : shfs_graph_command(g, command_id, &c);
+
+	if (r > 0)
+		r = shfs_graph_text_names(&c->entry.command, path, &roles) ?: 1;
+	if (r <= 0)
+		return r;
+	*out = (struct leaver){ .command_id = command_id };
+	if (left) {
+		out->process_id = file->process_id;
+		out->keeps = may_keep(&c->entry.command, file->as, roles);
+		return 1;
+	}
+	out->keeps = roles & WORD_WRITTEN    ? KEEPS_NOTHING
+	             : roles & WORD_APPENDED ? KEEPS
+	                                     : MAY_KEEP;
+	/* a process that only named the file is taken for a reader */
+	return (roles &
+	        (WORD_WRITTEN | WORD_APPENDED | (file ? WORD_CHANGED : WORD_OTHER))) != 0;
+}
+
 /* Finds the last of these commands that left the file: 1; 0: none did, or it was changed
  * since. */
 static int find_leaver_in(struct shfs_graph *g, const struct before *b, const char *path,
-                          int64_t *command_id, int64_t *process_id)
+                          struct leaver *out)
 {
-	const struct named_file *file;
 	int r = 0;
 
 	for (size_t i = 0; i < b->n && !r; i++) {
-		r = find_left(g, b->list[i], path, &file);
+		r = is_leaver(g, b->list[i], path, out);
 		if (r <= 0)
 			continue;
-		*command_id = b->list[i];
-		*process_id = file->process_id;
 		r = has_changed_between(g, b->list[i], b->command_id, path);
 		return r < 0 ? r : !r;
 	}
 	return r;
 }
 
-/* Finds the maker that left the file for the command: 1 and *by, with the process that
- * named it; 0: there is none. */
+/* As above, also of the sessions in which the command was run before. */
 static int find_leaver(struct shfs_graph *g, const struct before *b, const char *path,
-                       struct maker_key *by, int64_t *process_id)
+                       struct leaver *out)
 {
 	struct before earlier = { .command_id = b->command_id };
-	struct graph_jobs *jobs;
 	int64_t id;
-	int r = find_leaver_in(g, b, path, &by->id, process_id);
+	int r = find_leaver_in(g, b, path, out);
 
 	for (int n = 0; !r && n < RUNS_MAX; n++) {
 		r = find_run_before(g, earlier.command_id, &id);
@@ -304,23 +362,134 @@ static int find_leaver(struct shfs_graph *g, const struct before *b, const char 
 		else
 			return r;
 		if (!r)
-			r = find_leaver_in(g, &earlier, path, &by->id, process_id);
+			r = find_leaver_in(g, &earlier, path, out);
 	}
-	if (r > 0)
-		r = shfs_graph_jobs(g, by->id, &jobs) ?: 1;
-	if (r > 0)
-		*by = (struct maker_key){ by->id, 0,
-			                  shfs_graph_job_of(jobs, *process_id) };
 	return r;
 }
 
-static int pass_by_name(struct passing *p, const struct before *before, const char *path)
+/* Calls fn for those that left what the file held: the last one that wrote it anew, and
+ * all that may have changed it since, the last first. path NULL: what it held before they
+ * appended to it is not known. */
+typedef int (*leaver_fn)(const char *path, const struct leaver *leaver, void *arg);
+static int each_leaver(struct shfs_graph *g, const struct before *b, const char *path,
+                       leaver_fn fn, void *arg)
 {
-	struct maker_key by;
-	int64_t process_id;
-	int r = find_leaver(p->g, before, path, &by, &process_id);
+	struct leaver last = { .keeps = MAY_KEEP };
+	struct before at = *b;
+	int r = 0;
 
-	return r > 0 ? pass_reads(p, by, path) : r;
+	for (int n = 0; n < APPENDS_MAX && last.keeps && !r; n++) {
+		struct leaver leaver;
+
+		r = find_leaver(g, &at, path, &leaver);
+		if (!r)
+			return last.keeps == KEEPS ? fn(NULL, &last, arg) : 0;
+		if (r < 0)
+			break;
+		last = leaver;
+		r = fn(path, &last, arg) ?: load_before(g, last.command_id, &at);
+	}
+	return r;
+}
+
+struct first_word {
+	const char *path;
+	bool is_written;
+};
+
+static int compare_first(const char *path, enum word_role role, void *arg)
+{
+	struct first_word *first = arg;
+
+	first->is_written = role == WORD_WRITTEN;
+	return !strcmp(path, first->path);
+}
+
+/* Does the text name the file first where it is written anew? */
+static int is_written_first(struct shfs_graph *g, int64_t command_id, const char *path)
+{
+	struct first_word first = { .path = path };
+	struct command_node *c;
+	int r = shfs_graph_command(g, command_id, &c);
+
+	if (r > 0)
+		r = shfs_graph_words(&c->entry.command, compare_first, &first);
+	return r > 0 ? first.is_written : r;
+}
+
+/* Has an earlier process of the command written the file anew? */
+static int has_own(struct shfs_graph *g, int64_t command_id,
+                   const struct named_file *file)
+{
+	const struct shfs_named *named;
+	enum word_role roles = 0;
+	struct command_node *c;
+	int r = named_by_command(g, command_id, &named);
+
+	for (size_t i = 0; i < (r ? 0 : named->n) && !r; i++) {
+		const struct named_file *f = &named->list[i];
+
+		if (f->as == OUTSIDE_NAMED || f->first_ns >= file->first_ns ||
+		    strcmp(f->path, file->path) != 0)
+			continue;
+		r = shfs_graph_command(g, command_id, &c);
+		if (r > 0)
+			r = shfs_graph_text_names(&c->entry.command, f->path, &roles);
+		r = r ? r : may_keep(&c->entry.command, f->as, roles) == KEEPS_NOTHING;
+	}
+	return r ? r : is_written_first(g, command_id, file->path);
+}
+
+/* Calls fn for the files that the maker may have taken from an earlier command. */
+typedef int (*take_fn)(struct shfs_graph *g, const struct before *before,
+                       const char *path, void *arg);
+static int each_taken(struct shfs_graph *g, struct maker_key key, take_fn fn, void *arg)
+{
+	_cleanup_(named_freep) struct shfs_named *named = NULL;
+	struct before before;
+	int r = key.is_process ? 0 : named_by_maker(g, key, &named);
+
+	if (r || !named || !named->n)
+		return r;
+	r = load_before(g, key.id, &before);
+	for (size_t i = 0; i < named->n && !r; i++) {
+		if (named->list[i].as != OUTSIDE_NAMED)
+			continue;
+		r = has_own(g, key.id, &named->list[i]);
+		r = r ? MIN(r, 0) : fn(g, &before, named->list[i].path, arg);
+	}
+	return r;
+}
+
+/* Gets the maker that left it. */
+static int maker_of_leaver(struct shfs_graph *g, const struct leaver *leaver,
+                           struct maker_key *out)
+{
+	struct graph_jobs *jobs;
+	int r = shfs_graph_jobs(g, leaver->command_id, &jobs);
+
+	if (!r)
+		*out = (struct maker_key){ leaver->command_id, 0,
+			                   shfs_graph_job_of(jobs, leaver->process_id) };
+	return r;
+}
+
+static int pass_leaver(const char *path, const struct leaver *leaver, void *arg)
+{
+	struct passing *p = arg;
+	struct maker_key by;
+	int r = 0;
+
+	if (!path || !leaver->process_id) /* it has read nothing that is known */
+		return 0;
+	r = maker_of_leaver(p->g, leaver, &by);
+	return r ? r : pass_reads(p, by, path);
+}
+
+static int pass_taken(struct shfs_graph *g, const struct before *before, const char *path,
+                      void *arg)
+{
+	return each_leaver(g, before, path, pass_leaver, arg);
 }
 
 /* Notes that the maker is walked: 1; 0: it was. */
@@ -338,20 +507,12 @@ static int note_walk(struct passing *p, struct maker_key key)
 
 static int pass_into(struct passing *p, struct maker_key key)
 {
-	_cleanup_(named_freep) struct shfs_named *named = NULL;
-	struct before before;
 	int r = key.is_process ? 0 : note_walk(p, key);
 
 	if (r <= 0)
 		return r;
-	r = named_by_maker(p->g, key, &named);
-	if (r || !named->n)
-		return r;
-	r = load_before(p->g, key.id, &before);
 	p->depth++;
-	for (size_t i = 0; i < named->n && !r; i++)
-		if (named->list[i].as == OUTSIDE_NAMED)
-			r = pass_by_name(p, &before, named->list[i].path);
+	r = each_taken(p->g, key, pass_taken, p);
 	p->depth--;
 	return r;
 }
@@ -366,59 +527,160 @@ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key, shfs_passed_fn
 	return r;
 }
 
+struct taking {
+	struct shfs_graph *g;
+	shfs_taken_fn fn;
+	void *arg;
+};
+
+static int take_from_leaver(const char *path, const struct leaver *leaver, void *arg)
+{
+	struct taking *t = arg;
+	struct maker_key by;
+	int r = 0;
+
+	if (!path || !leaver->process_id)
+		return 0;
+	r = maker_of_leaver(t->g, leaver, &by);
+	return r ? r : t->fn(path, by, leaver->process_id, t->arg);
+}
+
+static int take(struct shfs_graph *g, const struct before *before, const char *path,
+                void *arg)
+{
+	return each_leaver(g, before, path, take_from_leaver, arg);
+}
+
 int shfs_graph_taken(struct shfs_graph *g, struct maker_key key, shfs_taken_fn fn,
                      void *arg)
 {
-	_cleanup_(named_freep) struct shfs_named *named = NULL;
+	struct taking t = { g, fn, arg };
+
+	return each_taken(g, key, take, &t);
+}
+
+/* --- for exports: also as far as only the text tells --- */
+
+struct finding {
+	struct shfs_graph *g;
 	struct before before;
-	struct maker_key by;
-	int64_t process_id;
-	int r = key.is_process ? 0 : named_by_maker(g, key, &named);
+	const struct shfs_named *named; /* by the command */
+	struct shfs_named own;          /* written by it, as its text tells so far */
+	const char *path;
+	shfs_left_fn fn;
+	void *arg;
+	bool any;
+};
 
-	if (r || !named || !named->n)
+static int find_one(const char *path, const struct leaver *leaver, void *arg)
+{
+	struct finding *f = arg;
+
+	f->any = true;
+	return f->fn(f->path, path ? leaver->command_id : 0, f->arg);
+}
+
+static int find_left_before(struct shfs_graph *g, const struct before *before,
+                            const char *path, void *arg)
+{
+	struct finding *f = arg;
+	struct leaver leaver;
+	int r;
+
+	f->path = path;
+	f->any = false;
+	r = each_leaver(g, before, path, find_one, f);
+	if (r || f->any)
 		return r;
-	r = load_before(g, key.id, &before);
-	for (size_t i = 0; i < named->n && !r; i++) {
-		const char *path = named->list[i].path;
+	/* somebody did, and it was changed since; or it has appended to it itself */
+	for (size_t i = 0; i < before->n && !r; i++)
+		r = is_leaver(g, before->list[i], path, &leaver);
+	if (!r && (r = is_leaver(g, before->command_id, path, &leaver)) > 0)
+		r = leaver.keeps == KEEPS;
+	return r > 0 ? f->fn(path, 0, f->arg) : r;
+}
 
-		if (named->list[i].as != OUTSIDE_NAMED)
-			continue;
-		r = find_leaver(g, &before, path, &by, &process_id);
-		if (r > 0)
-			r = fn(path, by, process_id, arg);
-	}
-	return r;
+static bool has_name(const struct shfs_named *named, const char *path)
+{
+	for (size_t i = 0; i < named->n; i++)
+		if (!strcmp(named->list[i].path, path))
+			return true;
+	return false;
+}
+
+static int is_word_outside(struct shfs_graph *g, const char *path)
+{
+	return *path != '/' || shfs_path_is_system(path) ? 0
+	                                                 : shfs_graph_is_outside(g, path);
+}
+
+static int find_word(const char *path, enum word_role role, void *arg)
+{
+	struct finding *f = arg;
+	int r = is_word_outside(f->g, path);
+
+	if (r <= 0 || has_name(f->named, path) || has_name(&f->own, path))
+		return MIN(r, 0);
+	if (role == WORD_WRITTEN)
+		return add_named(path, OUTSIDE_STREAM_OUT, &f->own);
+	return role == WORD_OTHER ? find_left_before(f->g, &f->before, path, f) : 0;
 }
 
 int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *maker,
-                           shfs_program_fn fn, void *arg)
+                           shfs_left_fn fn, void *arg)
 {
-	const struct maker_key key = container_of(maker, struct maker_node, m)->key;
-	_cleanup_(named_freep) struct shfs_named *named = NULL;
-	const struct named_file *file;
-	int64_t before[COMMANDS_MAX];
-	size_t n = 0;
-	int r = key.is_process ? 0 : named_by_maker(g, key, &named);
+	const struct shfs_command_row *c = &maker->entry.command;
+	struct finding f = { .g = g, .fn = fn, .arg = arg };
+	int r = each_taken(g, container_of(maker, struct maker_node, m)->key,
+	                   find_left_before, &f);
 
-	if (r || !named || !named->n)
+	if (r || maker->entry.is_process)
 		return r;
-	r = list_commands(g, key.id, BEFORE, before, &n);
-	for (size_t i = 0; i < named->n && !r; i++) {
-		const char *path = named->list[i].path;
-
-		if (named->list[i].as != OUTSIDE_NAMED)
-			continue;
-		r = find_left(g, key.id, path, &file);
-		if (r) { /* it has left it itself */
-			r = MIN(r, 0);
-			continue;
-		}
-		for (size_t k = 0; k < n && !r; k++)
-			r = find_left(g, before[k], path, &file);
-		if (r > 0)
-			r = fn(path, arg);
-	}
+	r = named_by_command(g, c->command_id, &f.named)
+	            ?: load_before(g, c->command_id, &f.before)
+	            ?: shfs_graph_words(c, find_word, &f);
+	for (size_t i = 0; i < f.own.n; i++)
+		free(f.own.list[i].path);
+	free(f.own.list);
 	return r;
+}
+
+struct leaving {
+	struct shfs_graph *g;
+	shfs_program_fn fn;
+	void *arg;
+};
+
+static int leave_word(const char *path, enum word_role role, void *arg)
+{
+	const struct leaving *l = arg;
+	struct stat st;
+	int r = role == WORD_OTHER || (!lstat(path, &st) && S_ISDIR(st.st_mode))
+	                ? 0
+	                : is_word_outside(l->g, path);
+
+	return r > 0 ? l->fn(path, l->arg) : r;
+}
+
+int shfs_graph_leaves(struct shfs_graph *g, const struct shfs_graph_maker *maker,
+                      shfs_program_fn fn, void *arg)
+{
+	const struct shfs_command_row *c = &maker->entry.command;
+	struct leaving l = { g, fn, arg };
+	const struct shfs_named *named;
+	int r = maker->entry.is_process ? 0 : named_by_command(g, c->command_id, &named);
+
+	if (r || maker->entry.is_process)
+		return r;
+	for (size_t i = 0; i < named->n && !r; i++) {
+		const struct named_file *f = &named->list[i];
+
+		/* else the shell itself may have had it from the beginning */
+		if (f->as == OUTSIDE_WORD_OUT ||
+		    (f->as == OUTSIDE_STREAM_OUT && c->text && strchr(c->text, '>')))
+			r = fn(f->path, arg);
+	}
+	return r ? r : shfs_graph_words(c, leave_word, &l);
 }
 
 /* --- who took it --- */

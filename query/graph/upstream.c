@@ -574,11 +574,22 @@ static int attribute_target(struct upstream *up, struct shfs_version *target, in
 	return 0;
 }
 
+/* This ends: until_ns only rises and depth only falls, over finitely many versions. */
+static int expand_makers(struct upstream *up)
+{
+	struct maker_node *m;
+	int r = 0;
+
+	while (!r && !up->found && (m = dequeue(up)))
+		r = expand_maker(up, m);
+	free(up->walked.slots);
+	return r;
+}
+
 static int find_all(struct shfs_graph *graph, struct shfs_version *target,
                     struct version_node **node)
 {
 	struct upstream up = { .graph = graph, .queue_end = &up.queue };
-	struct maker_node *m;
 	int64_t id;
 	int r = attribute_target(&up, target, &id);
 
@@ -587,12 +598,7 @@ static int find_all(struct shfs_graph *graph, struct shfs_version *target,
 		r = *node ? require(&up, *node, 0)
 		          : add_upstream_version(&up, id, target, 0, node);
 	}
-	/* This ends: until_ns only rises and depth only falls, over finitely many
-	 * versions. */
-	while (!r && !up.found && (m = dequeue(&up)))
-		r = expand_maker(&up, m);
-	free(up.walked.slots);
-	return r;
+	return r ? r : expand_makers(&up);
 }
 
 int shfs_upstream_add(struct shfs_graph *graph, const struct shfs_version *target,
@@ -613,6 +619,24 @@ int shfs_upstream_add(struct shfs_graph *graph, const struct shfs_version *targe
 	if (!r)
 		*out = &node->v;
 	return r;
+}
+
+int shfs_upstream_add_command(struct shfs_graph *graph, int64_t command_id,
+                              struct shfs_graph_maker **out)
+{
+	struct upstream up = { .graph = graph, .queue_end = &up.queue };
+	struct maker_node *m;
+	int r = shfs_graph_maker(graph, (struct maker_key){ command_id }, &m);
+
+	if (r <= 0)
+		return r;
+	m->m.until_ns = INT64_MAX;
+	m->m.depth = 0;
+	enqueue_maker(&up, m);
+	r = shfs_facts_hold(graph->facts) ?: expand_makers(&up);
+	shfs_facts_release(graph->facts);
+	*out = &m->m;
+	return r ? r : 1;
 }
 
 int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *target,

@@ -25,6 +25,10 @@ _must_check_ int shfs_upstream_new(struct shfs_index *index,
 _must_check_ int shfs_upstream_add(struct shfs_graph *graph,
                                    const struct shfs_version *target,
                                    struct shfs_graph_version **out);
+/* Adds a command and everything upstream of all that it read: 1; 0: there is no such
+ * command. */
+_must_check_ int shfs_upstream_add_command(struct shfs_graph *graph, int64_t command_id,
+                                           struct shfs_graph_maker **out);
 /* Sets the maker of a loaded version as limits->whole demands. */
 _must_check_ int shfs_upstream_attribute(struct shfs_graph *graph,
                                          struct shfs_version *version);

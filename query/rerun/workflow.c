@@ -41,7 +41,7 @@ int shfs_workflow_add_name(struct shfs_names *names, const char *name)
 	return names_add(names, strdup(name));
 }
 
-static void names_clear(struct shfs_names *names)
+void shfs_names_clear(struct shfs_names *names)
 {
 	for (size_t i = 0; i < names->n; i++)
 		free(names->list[i]);
@@ -56,8 +56,12 @@ static void step_free(struct shfs_step *step)
 	free(step->inputs.list);
 	free(step->outputs.list);
 	free(step->before);
-	names_clear(&step->dirs);
-	names_clear(&step->gone);
+	shfs_names_clear(&step->dirs);
+	shfs_names_clear(&step->gone);
+	shfs_names_clear(&step->leaves);
+	for (size_t i = 0; i < step->n_by_way; i++)
+		free(step->by_way[i].path);
+	free(step->by_way);
 	shfs_step_free_edges(step);
 	free(step);
 }
@@ -78,7 +82,7 @@ void shfs_workflow_free(struct shfs_workflow *wf)
 		free(wf->touches[i].path);
 	free(wf->files.list);
 	free(wf->targets.list);
-	names_clear(&wf->roots);
+	shfs_names_clear(&wf->roots);
 	free(wf->steps);
 	free(wf->touches);
 	free(wf->base);
@@ -677,10 +681,76 @@ static int add_dirs(struct shfs_workflow *wf, struct shfs_step *step,
 	return r;
 }
 
+/* --- files outside --- */
+
+static int touch_outside(struct shfs_workflow *wf, struct shfs_step *step,
+                         const char *path, enum shfs_touch_kind kind)
+{
+	return shfs_workflow_touch(wf,
+	                           &(struct shfs_touch){ (char *)path, 0,
+	                                                 step->entry->command.begin_ns,
+	                                                 kind, step });
+}
+
+struct filling {
+	struct builder *b;
+	struct shfs_step *step;
+};
+
+/* The step writes the file. */
+static int add_leaves(const char *path, void *arg)
+{
+	struct filling *f = arg;
+	size_t n = f->step->leaves.n;
+	int r = shfs_workflow_add_name(&f->step->leaves, path);
+
+	return r || f->step->leaves.n == n
+	               ? r
+	               : touch_outside(f->b->wf, f->step, path, SHFS_TOUCH_WRITE);
+}
+
+/* Gets a step that runs the command; NULL: none can. */
+static int get_step_of_command(struct builder *b, int64_t command_id,
+                               struct shfs_step **out)
+{
+	struct shfs_graph_maker *maker;
+	int r = b->wf->in_place && command_id
+	                ? shfs_upstream_add_command(b->wf->graph, command_id, &maker)
+	                : 0;
+
+	*out = NULL;
+	if (r > 0)
+		r = can_be_step(b, maker);
+	return r > 0 ? get_step(b, maker, out) : r;
+}
+
+/* The step uses the file as the command has left it. */
+static int add_by_way(const char *path, int64_t command_id, void *arg)
+{
+	struct filling *f = arg;
+	struct shfs_step *step = f->step;
+	struct shfs_by_way *way;
+	int r;
+
+	if (!MAKE_ROOM(step->by_way, step->n_by_way, step->cap_by_way))
+		return -ENOMEM;
+	way = &step->by_way[step->n_by_way];
+	way->path = strdup(path);
+	if (!way->path)
+		return -ENOMEM;
+	step->n_by_way++;
+	r = get_step_of_command(f->b, command_id, &way->left_by);
+	if (r || !way->left_by)
+		return r;
+	r = touch_outside(f->b->wf, step, path, SHFS_TOUCH_READ);
+	return r ? r : add_leaves(path, &(struct filling){ f->b, way->left_by });
+}
+
 static int fill_step(struct builder *b, struct maker_step *m)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
 	struct shfs_step *step = m->step;
+	struct filling filling = { b, step };
 	int r = shfs_command_script_load(b->wf->index, &step->entry->command,
 	                                 &step->script);
 
@@ -696,6 +766,10 @@ static int fill_step(struct builder *b, struct maker_step *m)
 		r = add_step_use(b, step, &uses.list[i]);
 	for (struct shfs_graph_version *v = m->maker->made; v && !r; v = v->next_made)
 		r = add_output(b, step, v->version.version_id);
+	if (!r)
+		r = shfs_graph_leaves(b->wf->graph, m->maker, add_leaves, &filling);
+	if (!r)
+		r = shfs_graph_left_before(b->wf->graph, m->maker, add_by_way, &filling);
 	return r ? r : add_dirs(b->wf, step, &uses);
 }
 
@@ -862,7 +936,7 @@ static int add_workflow_targets(struct shfs_workflow *wf,
 }
 
 int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targets,
-                      size_t n, bool by_name, struct shfs_workflow **out)
+                      size_t n, bool by_name, bool in_place, struct shfs_workflow **out)
 {
 	_cleanup_workflow_ struct shfs_workflow *wf = calloc(1, sizeof(*wf));
 	struct builder b = { .wf = wf };
@@ -872,6 +946,7 @@ int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targe
 		return -ENOMEM;
 	wf->index = index;
 	wf->by_name = by_name;
+	wf->in_place = in_place;
 	r = add_workflow_targets(wf, targets, n);
 	if (!r)
 		r = build_steps(&b);

@@ -49,6 +49,8 @@ struct shfs_names {
 	size_t n, cap;
 };
 
+void shfs_names_clear(struct shfs_names *names);
+
 struct shfs_step {
 	size_t id; /* index in steps of the workflow */
 	/* A step takes this source; NULL: it runs the command of entry. */
@@ -63,6 +65,14 @@ struct shfs_step {
 	struct shfs_step **after;
 	size_t n_after;
 	size_t n_left_out; /* inputs in .git and the like */
+	/* Files outside of all recorded directories that it uses as an earlier command
+	 * has left them. */
+	struct shfs_by_way {
+		char *path;
+		struct shfs_step *left_by; /* NULL: no step leaves it so */
+	} * by_way;
+	size_t n_by_way, cap_by_way;
+	struct shfs_names leaves; /* files outside that it writes, or may write */
 	/* set by shfs_workflow_follow */
 	struct shfs_names gone;    /* paths of files that were gone by then */
 	struct shfs_step **before; /* steps that have to be done before */
@@ -84,17 +94,20 @@ struct shfs_workflow {
 	struct shfs_workflow_file *table;
 	struct shfs_graph *graph;
 	struct shfs_index *index;
-	bool by_name; /* as in shfs_workflow_new */
+	bool by_name, in_place; /* as in shfs_workflow_new */
 	/* The inputs of the steps do not say in which order they can be run. Set by
 	 * shfs_workflow_order and shfs_workflow_follow. */
 	bool by_order;
 };
 
 /* by_name: each path has one content. So a file that a command changed in place (sed -i,
- * >>) is a source, as one that was changed by hand. */
+ * >>) is a source, as one that was changed by hand. in_place: all steps run where one
+ * finds what another has left outside; so commands that left what a step needs are steps,
+ * too. */
 _must_check_ int shfs_workflow_new(struct shfs_index *index,
                                    const struct shfs_version *targets, size_t n,
-                                   bool by_name, struct shfs_workflow **out);
+                                   bool by_name, bool in_place,
+                                   struct shfs_workflow **out);
 void shfs_workflow_free(struct shfs_workflow *wf);
 
 /* The file whose version this is; NULL: the workflow does not have it. */
@@ -156,8 +169,8 @@ enum shfs_touch_kind {
 };
 
 struct shfs_touch {
-	char *path; /* owned; of a directory with a slash at the end */
-	int64_t version_id;
+	char *path;         /* owned; of a directory with a slash at the end */
+	int64_t version_id; /* 0: of a directory, or a file outside */
 	int64_t at_ns;
 	enum shfs_touch_kind kind;
 	struct shfs_step *step;

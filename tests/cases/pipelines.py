@@ -211,10 +211,27 @@ EDITS = {
         "find . -name 'o*' | sort | xargs -r cat > all{n}",
     ),
 }  # fmt: skip
+# What one line leaves elsewhere and another one takes: {t} and {u} are names there. What appends to a file of which it
+# is not known what it held makes an export one that may go wrong.
+KEPT = (
+    *(line.replace("t{n}", "{t}") for line in LEAVE),
+    "cat {a} >> $TMPDIR/{t}",
+    "echo {n} > $TMPDIR/{t}; cat $TMPDIR/{t} {a} > {o}",
+    "sed -i s/in/{n}/ $TMPDIR/{t}; sort {a} > {o}",
+    "sed -i s/in/{n}/ $TMPDIR/{t}",
+    "rev $TMPDIR/{t} > $TMPDIR/{u}",
+    "mv $TMPDIR/{t} $TMPDIR/{u}",
+    "cat $TMPDIR/{t}",
+    *TAKE * 2,
+    "mv $TMPDIR/{t} {o}",
+    "for f in $TMPDIR/{t} {a}; do head -3 $f; done > {o}",
+    "(cd $TMPDIR; cat {t}) > {o}",
+    "sort $TMPDIR/{t} > $TMPDIR/{u}; rev $TMPDIR/{u} > {o}",
+)
 # Lines that need what only their shell knows, or what lies elsewhere.
 NEEDY = {
     "shell": ("so {a} > {o}", "cat {a} | so > {o}", "twice {a} > {o}", "sort $X > {o}", "X={a}"),
-    "kept elsewhere": ("sort {a} > $TMPDIR/kept", "cat $TMPDIR/kept {b} > {o}", "cp {a} ../kept", "cat ../kept {b} > {o}"),
+    "kept elsewhere": ("cp {a} ../kept", "cat ../kept {b} > {o}"),
 }
 MAKEFILE = "all: m1 m2\nm1: in0 in1\n\tsort in0 in1 > m1\nm2: m1 in2\n\tcat m1 in2 > m2\n"
 SHELL_STATE = "alias so=sort; twice() { cat $1 $1; }; X=in0"
@@ -223,11 +240,11 @@ SHELL_STATE = "alias so=sort; twice() { cat $1 $1; }; X=in0"
 class Edits:
     """Lines that do something to the files that there are, whatever becomes of it."""
 
-    def __init__(self, seed, needy):
+    def __init__(self, seed, needy, kept=False):
         self.random = random.Random(seed)
         self.inputs = {name: "".join(f"{name} {self.random.getrandbits(32):x}\n" for _ in range(5)) for name in INPUTS}
         kinds = [LINES[kind] for kind in LINES if kind not in ("links", "outside")] + [EDITS[kind] for kind in EDITS] * 2
-        self.kinds = kinds + [NEEDY[kind] for kind in NEEDY] * 3 if needy else kinds
+        self.kinds = kinds + [NEEDY[kind] for kind in NEEDY] * 3 * needy + [KEPT] * len(kinds) * 2 * kept
         self.needy = [line for kind in NEEDY.values() for line in kind]
         self.lines, self.needy_lines = [], []
 
@@ -246,7 +263,8 @@ class Edits:
             template = self.random.choice(self.random.choice(self.kinds))
             n = len(self.lines)
             a, b = self.random.choice(files), self.random.choice(files)
-            line = template.format(a=a, b=b, o=f"o{n}", p=f"p{n}", n=n)
+            t, u = self.random.sample(("t0", "t1", "t2"), 2)
+            line = template.format(a=a, b=b, o=f"o{n}", p=f"p{n}", n=n, t=t, u=u)
             if template in self.needy:
                 self.needy_lines.append(line)
         self.lines.append(line)

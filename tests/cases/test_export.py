@@ -414,17 +414,6 @@ def test_written_through_another_name(study, sandbox, export):
 
 
 @pytest.mark.users("ordinary")
-def test_what_another_command_left_outside(study, sandbox, sh):
-    study.run("sort -r data/in.csv > $TMPDIR/kept; sort $TMPDIR/kept > a")
-    study.run("sort $TMPDIR/kept data/in.csv > b")
-    study.run("cat a b > c")
-    assert not sh.text("a").stderr
-    told = sh.text("c", check=3).stderr
-    assert "(sort $TMPDIR/kept data/in.csv > b) uses " in told and "which another command left" in told
-    assert told.count("warning") == 1
-
-
-@pytest.mark.users("ordinary")
 def test_what_is_not_archived_was_moved(sandbox, mount, shell, export):
     sandbox.write_outside(f"{sandbox.project}/big.bin", b"\0\1\2" * 1000)
     mount()

@@ -5,6 +5,7 @@ SHFS_TEST_SEEDS says with which numbers, SHFS_TEST_LINES how many lines each has
 others (./dev soak)."""
 
 import os
+import re
 
 import pytest
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.either
 
 SEEDS = seeds(4, an_hour=900)
 N_LINES = int(os.environ.get("SHFS_TEST_LINES", "10"))
+NO_REASON = "copied from where|outside of the directory in which it runs"
 SLOW = ("snakemake", "cwl")  # take seconds to start: one of them for each tenth project
 FORMS = os.environ.get("SHFS_TEST_FORMS", "sh make").split()
 
@@ -45,7 +47,7 @@ class Checked:
         told = self.sandbox.shfs("export", "-o", path, form, "--", name, check=False)
         case = f"{form} {name}: {told.stderr}\n{self.says()}"
         if told.status:
-            assert self.is_true(told), case
+            assert self.is_true(told, form), case
             return False
         top = self.sandbox.mkdir(f"{path}.top")
         done, found = run_export(self.sandbox, form, path, top)
@@ -53,20 +55,23 @@ class Checked:
         assert found.get(name) == self.truth[name], f"{case}\n{found.get(name)}\nnot {self.truth[name]}"
         return True
 
-    def is_true(self, told):
+    def is_true(self, told, form):
         """It is about a line that needs what only its shell knew, or what lies elsewhere; or about a file that was
-        only read, got another time, and then another content: that it was the same is not proven. Where a line was
-        executed twice, what the first one left elsewhere may seem to be what the second one took."""
-        twice = [line for line in self.work.lines if self.work.lines.count(line) > 1 and "$TMPDIR" in line]
-        reasons = [line for line in told.stderr.splitlines() if "warning: " in line and "copied from where" not in line]
+        only read, got another time, and then another content: that it was the same is not proven; or what a file
+        elsewhere held before it was appended to is not known. CWL's tools have nothing of each other there."""
+        reasons = [line for line in told.stderr.splitlines() if "warning: " in line and not re.search(NO_REASON, line)]
         touched = any(line.startswith("touch ") for line in self.work.lines)
-        return told.status == 3 and all(any(line[:30] in reason for line in self.work.needy_lines + twice)
-                                        or (touched and "is not there any more" in reason) for reason in reasons)
+        return told.status == 3 and all(any(line[:30] in reason for line in self.work.needy_lines)
+                                        or (touched and "is not there any more" in reason)
+                                        or (self.may_lack(form) and "another command left" in reason) for reason in reasons)
+
+    def may_lack(self, form):
+        return "$TMPDIR" in self.says() if form == "cwl" else ">> $TMPDIR" in self.says()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_exports_of_random_work(sandbox, shell, seed):
-    work = Edits(seed, needy=seed % 4 == 0)
+    work = Edits(seed, needy=seed % 4 == 0, kept=seed % 2 == 1)
     work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
     sandbox.mount()
     terminal = shell()
@@ -80,5 +85,5 @@ def test_exports_of_random_work(sandbox, shell, seed):
     forms = FORMS + ([SLOW[seed // 10 % 2]] if seed % 10 == 9 else [])
     n_right = sum([checked.check(form, name) for name in work.some(made, 3) for form in forms])
     # nothing is refused that can be done
-    exceptions = work.needy_lines or "touch " in checked.says() or len(set(work.lines)) < len(work.lines)
+    exceptions = work.needy_lines or "touch " in checked.says() or any(map(checked.may_lack, forms))
     assert n_right == checked.n or exceptions, checked.says()

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""export: what one command left in a file where nothing is recorded, and another one took: both are steps, in their
+order. The exports are run in empty directories, after those files hold something else."""
+
+import os
+
+import pytest
+
+from exports import Export, same
+
+pytestmark = [pytest.mark.either, pytest.mark.users("ordinary")]
+
+FORMS = ["sh", "make", "snakemake"]
+
+
+@pytest.fixture
+def inputs(sandbox):
+    sandbox.sh("seq 30 | shuf --random-source=/dev/zero > a.in; seq 50 80 | rev > b.in; seq 9 > c.in")
+    sandbox.mount()
+
+
+@pytest.fixture
+def bash(sandbox, inputs, shell):
+    return shell()
+
+
+def written(done):
+    """The files of which it warns that they are written outside."""
+    line, = [line for line in done.stderr.splitlines() if "outside of the directory in which it runs" in line]
+    return {os.path.basename(word.rstrip(",")) for word in line.split() if "/" in word}
+
+
+def run_again(sandbox, form, *names, left):
+    """Runs an export once what was left outside holds something else; warned of is what it writes there."""
+    for name in left:
+        sandbox.write_outside(f"{sandbox.path}/tmp/{name}", "something else\n")
+    export = Export(sandbox, form)
+    done = export.text(*names)
+    assert written(done) == set(left) and done.stderr.count("warning") == 1, done.stderr
+    found = export.run(*names)
+    same(sandbox, found, *names)
+    return found
+
+
+# lines; what they leave outside; what is exported
+WAYS = {
+    "a loop": (["for s in a b; do sort $s.in > $TMPDIR/$s; head -4 $TMPDIR/$s > $s.top; done"], "a b", "a.top b.top"),
+    "two loops": (["for s in a b; do sort $s.in > $TMPDIR/$s; done", "for s in a b; do head -4 $TMPDIR/$s > $s.top; done"],
+                  "a b", "a.top b.top"),
+    "one after the other": (["sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > top", "rev top > end"], "x", "end top"),
+    "two of them": (["sort a.in > $TMPDIR/x", "rev $TMPDIR/x > $TMPDIR/y", "cat $TMPDIR/y c.in > end"], "x y", "end"),
+    "overwritten": (["sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > one", "sort b.in > $TMPDIR/x", "head -5 $TMPDIR/x > two",
+                     "cp c.in $TMPDIR/x", "cat one two > end"], "x", "end"),
+    "appended": (["sort a.in > $TMPDIR/x", "sort b.in >> $TMPDIR/x", "cat c.in >> $TMPDIR/x", "rev $TMPDIR/x > end"], "x", "end"),
+    "in place": (["sort a.in > $TMPDIR/x", "sed -i s/1/2/ $TMPDIR/x; wc -l c.in > n", "rev $TMPDIR/x > end"], "x", "end"),
+    "by the shell": (["sort a.in > $TMPDIR/x", "echo typed > $TMPDIR/x", "cat $TMPDIR/x c.in > end"], "x", "end"),
+    "copied": (["cp a.in $TMPDIR/x", "mv $TMPDIR/x $TMPDIR/y", "tee $TMPDIR/z < $TMPDIR/y > end"], "x y z", "end"),
+    "of its own": (["sort -r a.in > $TMPDIR/x; sort $TMPDIR/x > a", "sort $TMPDIR/x b.in > b", "cat a b > end"], "x", "end"),
+    "another directory": (["mkdir d; cd d", "sort ../a.in > $TMPDIR/x; cd ..", "(cd $TMPDIR && rev x) > end; sort end > d/end"], "x", "d/end"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS[:2])
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+@pytest.mark.parametrize("how", WAYS)
+def test_by_way_of(sandbox, inputs, shell, how, kind, form):
+    lines, left, names = WAYS[how]
+    terminal = shell(kind)
+    for line in lines:
+        terminal.run(line)
+    run_again(sandbox, form, *names.split(), left=left.split())
+
+
+def test_snakemake(sandbox, bash):
+    """All of them in one project, as it takes seconds to start."""
+    for lines, _, _ in WAYS.values():
+        for line in lines:
+            bash.run(line)
+    names = ["d/end", "end", "a.top", "b.top", "n"]
+    run_again(sandbox, "snakemake", *names, left="a b x".split())
+
+
+def test_side_by_side(sandbox, bash):
+    """Where commands of two steps keep something in the same file, they come one after the other."""
+    for s in "a", "b":
+        bash.run(f"sort {s}.in > $TMPDIR/x; sleep 0.2; head $TMPDIR/x > {s}.top")
+    bash.run("cat a.top b.top > end")
+    run_again(sandbox, "make", "end", "a.top", "b.top", left=["x"])
+
+
+def test_who_only_looked(sandbox, bash):
+    for line in ("sort a.in > $TMPDIR/x", "cat $TMPDIR/x; ls -l $TMPDIR/x c.in", "wc -l < $TMPDIR/x; grep 1 $TMPDIR/x | head -3",
+                 "sort b.in > $TMPDIR/y", "rev $TMPDIR/x > end"):
+        bash.run(line)
+    text = Export(sandbox, "sh").text("end").stdout
+    assert text.count("\nrun ") == 2 and "# uses outside: " in text and "# writes outside: " in text, text
+    run_again(sandbox, "sh", "end", left=["x"])
+
+
+def test_what_was_run_again(sandbox, bash):
+    """The command that left it was not: it is of another session."""
+    for line in ("sort a.in > $TMPDIR/x", "cat $TMPDIR/x c.in > end"):
+        bash.run(line)
+    bash.run("echo more >> c.in")
+    sandbox.shfs("rerun", "--yes")
+    assert b"more" in sandbox.read("end") and sandbox.read("end").startswith(b"1\n10\n")
+    run_again(sandbox, "sh", "end", left=["x"])
+    bash.run("echo 100 >> a.in")
+    sandbox.shfs("rerun", "--yes")
+    assert sandbox.read("end").startswith(b"1\n10\n100\n")
+    run_again(sandbox, "make", "end", left=["x"])
+
+
+# the last command takes what nobody is known to have left, or who cannot be run again
+UNKNOWN = {
+    "hidden": [" sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > top"],
+    "an editor": ["vim() { sort a.in > $1; }; :", "vim $TMPDIR/x", "head -5 $TMPDIR/x > top"],
+    "behind another one": ["vim() { sort a.in > $1; }; :", "vim $TMPDIR/x", "sort b.in >> $TMPDIR/x", "head -5 $TMPDIR/x > top"],
+    "what was there is not known": ["sort a.in >> $TMPDIR/x", "head -5 $TMPDIR/x > top"],
+    "nor to itself": ["sort a.in >> $TMPDIR/x; head -5 $TMPDIR/x > top"],
+    "changed in between": ["sort a.in > $TMPDIR/x", "", "head -5 $TMPDIR/x > top"],
+}
+
+
+@pytest.mark.parametrize("form", ["sh", "make"])
+@pytest.mark.parametrize("how", UNKNOWN)
+def test_what_is_not_known(sandbox, bash, how, form):
+    for line in UNKNOWN[how]:
+        if line:
+            bash.run(line)
+        else:
+            sandbox.write_outside(f"{sandbox.path}/tmp/x", "something else\n")
+    told = Export(sandbox, form).text("top", check=3).stderr
+    assert told.count("tmp/x, which another command left, and which is not recorded") == 1, told
+
+
+def test_each_tool_in_its_own_place(sandbox, bash):
+    """CWL's tools find nothing that another one left: it says so."""
+    for line in ("sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > top", "sort a.in > $TMPDIR/x; head -4 $TMPDIR/x > own"):
+        bash.run(line)
+    cwl = Export(sandbox, "cwl")
+    assert "tmp/x, which another command left" in cwl.text("top", check=3).stderr
+    assert written(cwl.text("own")) == {"x"}
+    same(sandbox, cwl.run("own"), "own")
+
+
+def test_written_where_it_stays(sandbox, bash):
+    """A file that is not temporary makes the export one that does more than it should."""
+    bash.run("sort a.in > top; { echo > /srv/shfs-test; } 2> /dev/null; true")
+    told = Export(sandbox, "sh").text("top", check=3).stderr
+    assert "it writes /srv/shfs-test, outside of the directory in which it runs" in told
+    bash.run("sort b.in > end; for n in 1 2 3 4 5; do echo $n > $TMPDIR/$n; done 2> $TMPDIR/log; sort c.in > $TMPDIR/m")
+    assert "tmp/log" in Export(sandbox, "sh").text("end").stderr
+
+
+@pytest.mark.parametrize("name", ["sh", "make", "workflow-crate"])
+def test_verify_writes_nothing_there(sandbox, bash, name):
+    for line in ("sort a.in > $TMPDIR/x; rev $TMPDIR/x > mid", "rev mid > end"):
+        bash.run(line)
+    sandbox.write_outside(f"{sandbox.path}/tmp/x", "of the user\n")
+    path = f"{sandbox.path}/written"
+    told = sandbox.shfs("export", "--verify", "-o", path, name, "end", check=4).stderr
+    assert "cannot verify: it would write" in told and told.count("\n") == 1 and not os.path.exists(path)
+    assert sandbox.sh("cat $TMPDIR/x").stdout == "of the user\n"
