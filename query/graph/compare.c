@@ -16,6 +16,7 @@ struct stage_node {
 	int64_t command_id[2];
 	size_t number; /* in the order of discovery */
 	struct shfs_difference **last;
+	struct shfs_difference *left; /* results outside, as they were read later */
 	struct stage_node *queued;
 	UT_hash_handle hh;
 };
@@ -45,13 +46,16 @@ const char *shfs_difference_word(enum shfs_difference_kind kind)
 	return words[kind];
 }
 
-static void difference_free(struct shfs_difference *d)
+static void differences_free(struct shfs_difference *d)
 {
-	for (int i = 0; i < 2; i++) {
-		shfs_version_clear(&d->version[i]);
-		free(d->name[i]);
+	for (struct shfs_difference *next; d; d = next) {
+		next = d->next;
+		for (int i = 0; i < 2; i++) {
+			shfs_version_clear(&d->version[i]);
+			free(d->name[i]);
+		}
+		free(d);
 	}
-	free(d);
 }
 
 void shfs_comparison_free(struct shfs_comparison *c)
@@ -62,11 +66,8 @@ void shfs_comparison_free(struct shfs_comparison *c)
 		return;
 	HASH_ITER (hh, c->stages, node, next) {
 		HASH_DEL(c->stages, node);
-		for (struct shfs_difference *d = node->s.differences, *after; d;
-		     d = after) {
-			after = d->next;
-			difference_free(d);
-		}
+		differences_free(node->s.differences);
+		differences_free(node->left);
 		for (int i = 0; i < 2; i++)
 			shfs_entry_clear(&node->s.entry[i]);
 		free(node);
@@ -101,13 +102,14 @@ static int load_stage(struct shfs_comparison *c, struct stage_node *node)
 }
 
 /* Adds a stage, once for each two commands. */
-static int add_stage(struct shfs_comparison *c, int64_t first, int64_t second)
+static int add_stage(struct shfs_comparison *c, int64_t first, int64_t second,
+                     struct stage_node **out)
 {
 	int64_t ids[2] = { first, second };
 	struct stage_node *node;
 
-	HASH_FIND(hh, c->stages, ids, sizeof(ids), node);
-	if (node)
+	HASH_FIND(hh, c->stages, ids, sizeof(ids), *out);
+	if (*out)
 		return 0;
 	node = calloc(1, sizeof(*node));
 	if (!node)
@@ -122,6 +124,7 @@ static int add_stage(struct shfs_comparison *c, int64_t first, int64_t second)
 	}
 	*c->queue_end = node;
 	c->queue_end = &node->queued;
+	*out = node;
 	return load_stage(c, node);
 }
 
@@ -156,17 +159,14 @@ static int find_writing_command(struct shfs_comparison *c,
 	return MIN(r, 0);
 }
 
-/* Adds the makers of two contents as a stage: 1; 0 if they are none; or a negative
- * errno. */
-static int follow_difference(struct shfs_comparison *c, const struct shfs_difference *d)
+/* Adds two commands that may have done the same as a stage: 1; 0 if they are none; or a
+ * negative errno. */
+static int follow_commands(struct shfs_comparison *c, int64_t first, int64_t second,
+                           struct stage_node **out)
 {
 	_cleanup_command_ struct shfs_command_row a = { 0 }, b = { 0 };
-	int64_t first, second;
-	int r = find_writing_command(c, &d->version[0], &first)
-	                ?: find_writing_command(c, &d->version[1], &second);
+	int r;
 
-	if (r)
-		return r;
 	if (!first || !second || first == second)
 		return 0;
 	r = shfs_command_load(c->index, first, &a);
@@ -174,7 +174,80 @@ static int follow_difference(struct shfs_comparison *c, const struct shfs_differ
 		r = shfs_command_load(c->index, second, &b);
 	if (r <= 0 || a.hidden || b.hidden || !is_same_word(a.text, b.text))
 		return MIN(r, 0);
-	return add_stage(c, first, second) ?: 1;
+	return add_stage(c, first, second, out) ?: 1;
+}
+
+/* --- by way of files outside --- */
+
+struct way {
+	const char *path;
+	int64_t left_by; /* the command; 0: not known */
+};
+
+static int note_leaver(const char *path, struct maker_key by, int64_t process_id,
+                       void *arg)
+{
+	struct way *way = arg;
+
+	if (strcmp(path, way->path) != 0)
+		return 0;
+	way->left_by = by.id;
+	return 1;
+}
+
+/* Adds what the commands of a stage have left outside to its results. */
+static int add_left(struct stage_node *node, const struct shfs_difference *input)
+{
+	struct shfs_difference *d;
+
+	for (d = node->left; d; d = d->next)
+		if (!strcmp(d->version[0].path, input->version[0].path))
+			return 0;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->kind = SHFS_DIFFERENT_RESULT;
+	d->next = node->left;
+	node->left = d;
+	for (int i = 0; i < 2; i++) {
+		d->version[i] = input->version[i];
+		d->version[i].path = strdup(input->version[i].path);
+	}
+	return d->version[0].path && d->version[1].path ? 0 : -ENOMEM;
+}
+
+/* Adds the commands that left two contents of a file outside as a stage: as below. */
+static int follow_ways(struct shfs_comparison *c, const struct stage_node *node,
+                       const struct shfs_difference *d)
+{
+	struct way ways[2] = { { d->version[0].path }, { d->version[1].path } };
+	struct stage_node *stage;
+	int r = shfs_graph_is_outside(c->graph, d->version[0].path);
+
+	for (int i = 0; i < 2 && r > 0; i++) {
+		const struct maker_key key = { node->command_id[i] };
+
+		r = shfs_graph_taken(c->graph, key, note_leaver, &ways[i]);
+		r = r < 0 ? r : 1;
+	}
+	if (r > 0)
+		r = follow_commands(c, ways[0].left_by, ways[1].left_by, &stage);
+	return r > 0 ? add_left(stage, d) ?: 1 : r;
+}
+
+/* Adds the makers of two contents that both commands of a stage read as a stage: 1; 0 if
+ * they are none; or a negative errno. */
+static int follow_difference(struct shfs_comparison *c, const struct stage_node *node,
+                             const struct shfs_difference *d)
+{
+	struct stage_node *stage;
+	int64_t first, second;
+	int r = find_writing_command(c, &d->version[0], &first)
+	                ?: find_writing_command(c, &d->version[1], &second);
+
+	if (!r)
+		r = follow_commands(c, first, second, &stage);
+	return r || first || second ? r : follow_ways(c, node, d);
 }
 
 /* --- files --- */
@@ -342,7 +415,7 @@ static int add_different_file(struct shfs_comparison *c, struct stage_node *node
 	}
 	memcpy(d->version, v, sizeof(v));
 	if (kind == SHFS_DIFFERENT_INPUT && a && b) {
-		r = follow_difference(c, d);
+		r = follow_difference(c, node, d);
 		d->explained = r > 0;
 	}
 	return MIN(r, 0);
@@ -603,6 +676,7 @@ static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 	if (!r)
 		r = compare_statuses(node)
 		            ?: compare_used_files(c, node, SHFS_DIFFERENT_RESULT);
+	*node->last = TAKE_PTR(node->left);
 	first = *results;
 	if (!r && first && environment == &node->s.differences)
 		r = compare_arguments(c, node);
@@ -636,9 +710,10 @@ static int compare_stages(struct stage_node *a, struct stage_node *b)
 int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
                  struct shfs_comparison **out)
 {
-	static const struct shfs_graph_limits limits;
+	static const struct shfs_graph_limits limits = { .whole = true };
 	_cleanup_comparison_ struct shfs_comparison *c = calloc(1, sizeof(*c));
 	struct shfs_stage **last;
+	struct stage_node *asked;
 	int r;
 
 	if (!c)
@@ -646,7 +721,7 @@ int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
 	c->index = index;
 	c->queue_end = &c->queue;
 	r = shfs_graph_new(index, &limits, &c->graph)
-	            ?: add_stage(c, command_id[0], command_id[1]);
+	            ?: add_stage(c, command_id[0], command_id[1], &asked);
 	for (; c->queue && !r; c->queue = c->queue->queued)
 		r = compare_stage(c, c->queue);
 	if (r)

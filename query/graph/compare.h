@@ -6,9 +6,9 @@
  * A stage is two commands, one of each run, that did the same work. The first stage is
  * the two commands that were asked about. Where both commands of a stage read a file with
  * different contents, the makers of these contents are a stage, too, if they begin with
- * the same word. A difference is explained if something earlier causes it: different
- * inputs, if their makers are a stage; different results, if anything else of their stage
- * differs.
+ * the same word; of a file outside, the commands that left it so (passed.c). A difference
+ * is explained if something earlier causes it: different inputs, if their makers are a
+ * stage; different results, if anything else of their stage differs.
  */
 #pragma once
 

@@ -251,3 +251,44 @@ def test_completion(study, sandbox):
     assert offered[0] == ":behind @" and len(offered) == 4
     first = ids_of(sandbox, SORT)[0]
     assert first[:7] in sandbox.shfs("complete", "--", "compare", first[:5]).stdout
+
+
+@pytest.mark.users("ordinary")
+def test_by_way_of_a_file_outside(sandbox, mount, shell):
+    """The earliest difference is found through what a command left where nothing is recorded."""
+    sandbox.sh("seq 30 > in; seq 5 > other")
+    mount()
+    bash = shell()
+    lines = "sort -r in > $TMPDIR/x", "cat $TMPDIR/x other > $TMPDIR/y", "head -4 $TMPDIR/y > top", "rev top > end"
+    for edit in "true", "sed -i s/30/7/ in":
+        for line in (edit, *lines, "sort -R $TMPDIR/y > random; rev random > mixed"):
+            bash.run(line)
+    outside = f"{sandbox.path}/tmp/"
+    assert compare(sandbox, "end@1", "end@2") == [
+        ([lines[0]] * 2, [("input", "in@1", "in@2", False), ("result", f"{outside}x@1", f"{outside}x@2", True)]),
+        ([lines[1]] * 2, [("input", f"{outside}x@1", f"{outside}x@2", True), ("result", f"{outside}y@1", f"{outside}y@2", True)]),
+        ([lines[2]] * 2, [("input", f"{outside}y@1", f"{outside}y@2", True), ("result", "top@1", "top@2", True)]),
+        ([lines[3]] * 2, [("input", "top@1", "top@2", True), ("result", "end@1", "end@2", True)]),
+    ]
+    shown = sandbox.shfs("compare", "end@1", "end@2", check=1).stdout
+    assert "Earliest difference: what it read\n--- in@1" in shown and f"result {outside}x@1  {outside}x@2" in shown
+    assert [texts[0] for texts, _ in compare(sandbox, "mixed@1", "mixed@2")][:2] == list(lines[:2])
+
+
+@pytest.mark.users("ordinary")
+def test_what_another_command_left_outside(sandbox, mount, shell):
+    """Where other commands left it, or the same command something else of the same."""
+    sandbox.sh("seq 30 > in; seq 5 > other")
+    mount()
+    bash = shell()
+    for line in ("sort -r in > $TMPDIR/x", "head -4 $TMPDIR/x > top", "rev in > $TMPDIR/x", "head -4 $TMPDIR/x > top",
+                 "shuf in > $TMPDIR/r", "head -4 $TMPDIR/r > picked", "shuf in > $TMPDIR/r", "head -4 $TMPDIR/r > picked"):
+        bash.run(line)
+    outside = f"{sandbox.path}/tmp/"
+    assert compare(sandbox, "top@1", "top@2") == \
+        [(["head -4 $TMPDIR/x > top"] * 2, [("input", f"{outside}x@1", f"{outside}x@2", False), ("result", "top@1", "top@2", True)])]
+    assert compare(sandbox, "picked@1", "picked@2") == [
+        (["shuf in > $TMPDIR/r"] * 2, [("result", f"{outside}r@1", f"{outside}r@2", False)]),
+        (["head -4 $TMPDIR/r > picked"] * 2, [("input", f"{outside}r@1", f"{outside}r@2", True), ("result", "picked@1", "picked@2", True)]),
+    ]
+    assert "the results, of the same input" in sandbox.shfs("compare", "picked@1", "picked@2", check=1).stdout
