@@ -116,7 +116,8 @@ static int make_workflow(struct shfs_export *x, const struct shfs_export_format 
                          size_t n)
 {
 	bool by_name = format->by_name && !x->by_order;
-	int r = shfs_workflow_new(index, targets, n, by_name, format->in_place, &x->wf);
+	bool outside = format->in_place || !format->runs;
+	int r = shfs_workflow_new(index, targets, n, by_name, outside, &x->wf);
 
 	if (!r)
 		r = shfs_workflow_order(x->wf, format->runs && !by_name);

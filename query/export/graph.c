@@ -24,6 +24,18 @@ static void add_dot_file(struct shfs_buf *out, const struct shfs_workflow_file *
 	shfs_buf_str(out, "];\n");
 }
 
+static void add_dot_way(struct shfs_buf *out, const struct shfs_step *step,
+                        const struct shfs_by_way *way)
+{
+	_cleanup_buf_ struct shfs_buf label = { 0 };
+
+	shfs_show_path(&label, way->path);
+	shfs_buf_printf(out, "\tc%zu -> c%zu [style=dashed, label=", way->left_by->id,
+	                step->id);
+	shfs_dot_string(out, &label);
+	shfs_buf_str(out, "];\n");
+}
+
 static void add_dot_step(struct shfs_buf *out, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf label = { 0 };
@@ -40,6 +52,9 @@ static void add_dot_step(struct shfs_buf *out, const struct shfs_step *step)
 	for (size_t i = 0; i < step->outputs.n; i++)
 		shfs_buf_printf(out, "\tc%zu -> f%zu;\n", step->id,
 		                step->outputs.list[i]->id);
+	for (size_t i = 0; i < step->n_by_way; i++)
+		if (step->by_way[i].left_by)
+			add_dot_way(out, step, &step->by_way[i]);
 }
 
 static int write_dot(struct shfs_export *x)

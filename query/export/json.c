@@ -30,6 +30,23 @@ static void add_json_file(struct shfs_json *json, const struct shfs_workflow_fil
 	}
 }
 
+static void add_json_ways(struct shfs_json *json, const struct shfs_step *step)
+{
+	shfs_json_array(json, "outside");
+	for (size_t i = 0; i < step->n_by_way; i++) {
+		const struct shfs_step *left_by = step->by_way[i].left_by;
+
+		shfs_json_object(json, NULL);
+		shfs_json_str(json, "path", step->by_way[i].path);
+		if (left_by)
+			shfs_json_str(json, "left_by", left_by->entry->command.id);
+		else
+			shfs_json_null(json, "left_by");
+		shfs_json_object_end(json);
+	}
+	shfs_json_array_end(json);
+}
+
 static int add_json_step(struct shfs_export *x, struct shfs_json *json,
                          const struct shfs_step *step)
 {
@@ -42,6 +59,7 @@ static int add_json_step(struct shfs_export *x, struct shfs_json *json,
 	shfs_json_int(json, "left_out", step->n_left_out);
 	add_json_names(json, "inputs", &step->inputs);
 	add_json_names(json, "outputs", &step->outputs);
+	add_json_ways(json, step);
 	shfs_software_json(json, &software);
 	return r;
 }

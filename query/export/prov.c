@@ -190,12 +190,11 @@ static void note_reader(struct prov *p, const struct shfs_step *step)
 		p->reader[step->inputs.list[i]->id] = step;
 }
 
-/* The maker of an input, if this is the step's first input that this maker is known to
- * have made. */
+/* The maker of what the step used, if this is the first such thing of the step that this
+ * maker is known to have made. */
 static const struct shfs_entry *informant(struct prov *p, const struct shfs_step *step,
-                                          const struct shfs_workflow_file *input)
+                                          const struct shfs_entry *entry)
 {
-	const struct shfs_entry *entry = shfs_export_maker(input);
 	const struct activity *self = find_activity(p, step->entry);
 	struct activity *a = entry ? find_activity(p, entry) : NULL;
 
@@ -343,18 +342,26 @@ static void add_derivations(struct prov *p, const struct shfs_step *step)
 	}
 }
 
+static void add_communication(struct prov *p, const struct shfs_step *step,
+                              const struct shfs_entry *maker)
+{
+	const struct shfs_entry *entry = informant(p, step, maker);
+
+	if (!entry)
+		return;
+	begin_relation(p);
+	add_prov_reference(p, "prov:informed", NULL, step->entry);
+	add_prov_reference(p, "prov:informant", NULL, entry);
+	end_element(p);
+}
+
 static void add_communications(struct prov *p, const struct shfs_step *step)
 {
-	for (size_t i = 0; i < step->inputs.n; i++) {
-		const struct shfs_entry *entry = informant(p, step, step->inputs.list[i]);
-
-		if (!entry)
-			continue;
-		begin_relation(p);
-		add_prov_reference(p, "prov:informed", NULL, step->entry);
-		add_prov_reference(p, "prov:informant", NULL, entry);
-		end_element(p);
-	}
+	for (size_t i = 0; i < step->inputs.n; i++)
+		add_communication(p, step, shfs_export_maker(step->inputs.list[i]));
+	for (size_t i = 0; i < step->n_by_way; i++)
+		if (step->by_way[i].left_by)
+			add_communication(p, step, step->by_way[i].left_by->entry);
 }
 
 static void for_steps(struct prov *p, const char *section,
@@ -619,7 +626,8 @@ static void describe_step(struct prov *p, const struct shfs_step *step)
 	note_reader(p, step);
 	for (size_t i = 0; i < step->inputs.n; i++) {
 		const struct shfs_workflow_file *input = step->inputs.list[i];
-		const struct shfs_entry *entry = informant(p, step, input);
+		const struct shfs_entry *entry =
+			informant(p, step, shfs_export_maker(input));
 
 		link_activity(out, "", step->entry);
 		link_version(out, " prov:used ", &input->version);
@@ -627,6 +635,15 @@ static void describe_step(struct prov *p, const struct shfs_step *step)
 			link_activity(out, " ; prov:wasInformedBy ", entry);
 		shfs_buf_str(out, " .\n");
 		shfs_export_flush(p->x, out);
+	}
+	for (size_t i = 0; i < step->n_by_way; i++) {
+		const struct shfs_step *left_by = step->by_way[i].left_by;
+
+		if (!left_by || !informant(p, step, left_by->entry))
+			continue;
+		link_activity(out, "", step->entry);
+		link_activity(out, " prov:wasInformedBy ", left_by->entry);
+		shfs_buf_str(out, " .\n");
 	}
 	for (size_t i = 0; i < step->outputs.n; i++)
 		describe_file(p, step->outputs.list[i]);

@@ -2,11 +2,16 @@
 """export: what one command left in a file where nothing is recorded, and another one took: both are steps, in their
 order. The exports are run in empty directories, after those files hold something else."""
 
+import json
 import os
+import re
 
+import jsonschema
 import pytest
 
 from exports import Export, same
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 pytestmark = [pytest.mark.either, pytest.mark.users("ordinary")]
 
@@ -162,3 +167,27 @@ def test_verify_writes_nothing_there(sandbox, bash, name):
     told = sandbox.shfs("export", "--verify", "-o", path, name, "end", check=4).stderr
     assert "cannot verify: it would write" in told and told.count("\n") == 1 and not os.path.exists(path)
     assert sandbox.sh("cat $TMPDIR/x").stdout == "of the user\n"
+
+
+def test_the_graph(sandbox, bash):
+    """Formats that are not run say it, too: who left what for whom."""
+    vim = "vim() { sort a.in > $1; }; :", "vim $TMPDIR/z"
+    for line in (*vim, "sort a.in > $TMPDIR/x", "rev $TMPDIR/x > $TMPDIR/y", "cat $TMPDIR/y $TMPDIR/z c.in > end"):
+        bash.run(line)
+    outside = f"{sandbox.path}/tmp/"
+    found = json.loads(sandbox.shfs("export", "json", "end").stdout)
+    with open(f"{ROOT}/docs/export.schema.json", encoding="utf-8") as file:
+        jsonschema.validate(found, json.load(file))
+    sort, rev, cat = found["steps"]
+    assert [step["text"] for step in found["steps"]] == ["sort a.in > $TMPDIR/x", "rev $TMPDIR/x > $TMPDIR/y",
+                                                        "cat $TMPDIR/y $TMPDIR/z c.in > end"]
+    left = {way["path"]: way["left_by"] for way in cat["outside"]}
+    assert left == {f"{outside}y": rev["id"], f"{outside}z": None} and not sort["outside"]
+    assert rev["outside"] == [{"path": f"{outside}x", "left_by": sort["id"]}]
+    assert sandbox.shfs("export", "dot", "end").stdout.count("style=dashed, label=") == 2
+    told = json.loads(sandbox.shfs("export", "prov", "end").stdout)["wasInformedBy"].values()
+    ids = {(r["prov:informed"], r["prov:informant"]) for r in told}
+    assert ids == {(f"command:{a['id']}", f"command:{b['id']}") for a, b in ((rev, sort), (cat, rev))} | \
+        {i for i in ids if i[1].startswith("process:")}
+    turtle = sandbox.shfs("export", "prov-o", "end").stdout
+    assert all(re.search(f"command:{a['id']}> prov:wasInformedBy <urn:shfs:command:{b['id']}>", turtle) for a, b in ((rev, sort), (cat, rev)))
