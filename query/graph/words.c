@@ -130,7 +130,8 @@ static int change_directory(struct reading *t)
 
 static void read_separator(struct reading *t, char c)
 {
-	t->program.len = 0;
+	if (!strchr(BLANKS, c))
+		t->program.len = 0;
 	if (c == '(' && !t->in_subshell) {
 		t->in_subshell = true;
 		t->outer = t->cwd;
@@ -142,22 +143,21 @@ static void read_separator(struct reading *t, char c)
 	}
 }
 
-/* Reads a word, after what makes it a redirection. last: the program gets no further
- * one. */
-static int read_argument(struct reading *t, enum word_role role, bool last)
+/* last: the program gets no further word. */
+static int read_argument(struct reading *t, bool last)
 {
+	enum word_role role = WORD_OTHER;
 	struct shfs_buf *word = &t->word;
 
-	if (!word->len || (*word->data == '-' && !strchr(word->data, '=')))
+	if (*word->data == '-' && !strchr(word->data, '='))
 		return 0;
-	if (!t->program.len && role == WORD_OTHER) {
-		if (!is_before_command(word))
-			shfs_buf_str(&t->program, word->data);
-	} else if (role == WORD_OTHER) {
+	if (t->program.len) {
 		if (is_word(&t->program, "cd") || is_word(&t->program, "pushd"))
 			return change_directory(t);
 		if (last && shfs_program_is_copier(t->program.data, t->program.len))
 			role = WORD_WRITTEN;
+	} else if (!is_before_command(word)) {
+		shfs_buf_str(&t->program, word->data);
 	}
 	return call_for_word(t, role);
 }
@@ -167,26 +167,29 @@ static int read_text(struct reading *t, const char *text)
 	int r = 0;
 
 	for (const char *p = text; *p && !r; t->word.len = 0) {
-		enum word_role role = WORD_OTHER;
+		enum word_role role = 0;
 		const char *next;
 
-		if (strchr(BLANKS SEPARATORS "<", *p)) {
-			if (strchr(SEPARATORS, *p))
-				read_separator(t, *p);
-			p++;
+		if (strchr(BLANKS SEPARATORS, *p)) {
+			read_separator(t, *p++);
 			continue;
 		}
-		if (*p == '>') {
+		if (*p == '>')
 			role = p[1] == '>' ? WORD_APPENDED : WORD_WRITTEN;
-			p += strspn(p, ">|!&");
+		else if (*p == '<')
+			role = WORD_OTHER;
+		if (role) {
+			p += strspn(p, "<>|!&");
 			p += strspn(p, BLANKS);
 		}
 		p = read_word(p, &t->word);
 		next = p + strspn(p, BLANKS);
-		r = t->word.failed
-		            ? -ENOMEM
-		            : read_argument(t, role,
-		                            !*next || strchr(SEPARATORS "<>", *next));
+		if (t->word.failed)
+			r = -ENOMEM;
+		else if (role && t->word.len)
+			r = call_for_word(t, role);
+		else if (t->word.len)
+			r = read_argument(t, !*next || strchr(SEPARATORS "<>", *next));
 	}
 	return r;
 }
