@@ -25,10 +25,11 @@
 #define COMMANDS_MAX  64  /* that are looked at, before and after a command */
 #define PROCESSES_MAX 200 /* of one of them */
 #define NAMES_MAX     500
-#define RUNS_MAX      8    /* of one command, that are looked at */
-#define DEPTH_MAX     8    /* files that one thing went through */
-#define APPENDS_MAX   64   /* to one file, one after the other */
-#define WALKS_MAX     5000 /* of one graph */
+#define RUNS_MAX      8        /* of one command, that are looked at */
+#define DEPTH_MAX     8        /* files that one thing went through */
+#define TICK_NS       10000000 /* times of files may be so much too early */
+#define APPENDS_MAX   64       /* to one file, one after the other */
+#define WALKS_MAX     5000     /* of one graph */
 
 /* The files outside that the processes of a command name. */
 struct shfs_named {
@@ -240,7 +241,7 @@ static int has_changed_between(struct shfs_graph *g, int64_t first_id, int64_t s
 	if (r > 0)
 		r = shfs_graph_command(g, second_id, &second);
 	return r > 0 ? first->entry.command.ended && ns > first->entry.command.end_ns &&
-	                       ns < second->entry.command.begin_ns
+	                       ns < second->entry.command.begin_ns - TICK_NS
 	             : r;
 }
 
@@ -593,8 +594,11 @@ static int find_left_before(struct shfs_graph *g, const struct before *before,
 	if (r || f->any)
 		return r;
 	/* somebody did, and it was changed since; or it has appended to it itself */
-	for (size_t i = 0; i < before->n && !r; i++)
+	for (size_t i = 0; i < before->n && !r; i++) {
 		r = is_leaver(g, before->list[i], path, &leaver);
+		if (r > 0) /* and not only perhaps */
+			r = leaver.process_id || leaver.keeps != MAY_KEEP;
+	}
 	if (!r && (r = is_leaver(g, before->command_id, path, &leaver)) > 0)
 		r = leaver.keeps == KEEPS;
 	return r > 0 ? f->fn(path, 0, f->arg) : r;

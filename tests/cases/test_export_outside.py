@@ -135,6 +135,7 @@ def test_what_is_not_known(sandbox, bash, how, form):
             bash.run(line)
         else:
             sandbox.write_outside(f"{sandbox.path}/tmp/x", "something else\n")
+            sandbox.sh("sleep 0.05")  # times of files are not that exact
     told = Export(sandbox, form).text("top", check=3).stderr
     assert told.count("tmp/x, which another command left, and which is not recorded") == 1, told
 
