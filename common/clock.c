@@ -4,8 +4,6 @@
 #include <stdatomic.h>
 
 #define USEC 1000
-#define NEAR                                                                             \
-	(2 * USEC) /* error of the clocks' distance from reading one after the other */
 
 static int64_t whole(int64_t ns)
 {
@@ -17,12 +15,14 @@ static int64_t whole(int64_t ns)
 struct shfs_time shfs_time_now(void)
 {
 	static _Atomic int64_t last_offset;
-	int64_t real = shfs_clock_ns(CLOCK_REALTIME);
+	/* The thread may have to wait between two of them, for as long as others run. */
 	int64_t boot = shfs_clock_ns(CLOCK_BOOTTIME);
+	int64_t real = shfs_clock_ns(CLOCK_REALTIME);
+	int64_t end = shfs_clock_ns(CLOCK_BOOTTIME);
 	int64_t offset = whole(real - boot);
 	int64_t last = atomic_load_explicit(&last_offset, memory_order_relaxed);
 
-	if (offset <= last && offset > last - NEAR)
+	if (last >= real - end && last <= offset)
 		offset = last;
 	else
 		atomic_store_explicit(&last_offset, offset, memory_order_relaxed);

@@ -30,7 +30,8 @@ static inline int64_t shfs_clock_ns(clockid_t id)
 /*
  * Returns both clocks as records have them: in whole microseconds, rounded up, and with a
  * difference that changes only if the clocks do. So the real time is a few microseconds
- * late at most, and never early.
+ * late at most, and never early; the first one of a process may be later, if the thread
+ * had to wait while it read the clocks.
  */
 struct shfs_time shfs_time_now(void);
 
