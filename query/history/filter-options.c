@@ -153,7 +153,10 @@ int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
 
 	if (r >= 0)
 		return r;
-	shfs_error("%s", strerror(-r));
+	if (r == -ENOMEM)
+		shfs_no_memory();
+	else
+		shfs_error("%s", strerror(-r));
 	return SHFS_EXIT_FAILURE;
 }
 

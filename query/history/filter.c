@@ -166,8 +166,8 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 	default:
 		item.text = strdup(text);
 	}
-	if (!item.text)
-		return -errno;
+	if (!item.text) /* no memory, or no directory that is "." */
+		return errno == EINVAL ? -EINVAL : -ENOMEM;
 	/* paths below "/" begin with "/", not with "//" */
 	if (!strcmp(item.text, "/"))
 		item.text[0] = '\0';

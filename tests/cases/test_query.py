@@ -716,7 +716,7 @@ def test_log_of_what_came_back(sandbox, shell):
 
 
 def test_in_a_directory_that_has_gone(study, sandbox):
-    for command in "log x", "restore x@1", "stale x":
+    for command in "log x", "restore x@1", "stale x", "history .", "history --read x":
         script = f"mkdir {sandbox.home}/gone; cd {sandbox.home}/gone; rmdir ../gone; {PREFIX}/bin/shfs {command}"
         assert "the current directory does not exist any more" in sandbox.sh(script, check=False).stderr
 
