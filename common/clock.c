@@ -29,3 +29,19 @@ struct shfs_time shfs_time_now(void)
 	boot = whole(boot);
 	return (struct shfs_time){ boot + offset, boot };
 }
+
+int64_t shfs_clock_distance_ns(clockid_t clock, clockid_t other)
+{
+	int64_t distance = 0, least = INT64_MAX;
+
+	for (int i = 0; i < 8 && least > USEC; i++) {
+		int64_t begin = shfs_clock_ns(other), now = shfs_clock_ns(clock);
+		int64_t took = shfs_clock_ns(other) - begin;
+
+		if (took < least) {
+			least = took;
+			distance = now - begin;
+		}
+	}
+	return distance;
+}

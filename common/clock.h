@@ -35,6 +35,10 @@ static inline int64_t shfs_clock_ns(clockid_t id)
  */
 struct shfs_time shfs_time_now(void);
 
+/* How far the clock is ahead of the other one. The reading that took the least time
+ * counts, of several if the thread had to wait meanwhile. */
+int64_t shfs_clock_distance_ns(clockid_t clock, clockid_t other);
+
 /* Converts a time of a file. One that does not fit (before 1677, after 2262) becomes the
  * nearest that does. */
 static inline int64_t shfs_time_ns(int64_t sec, int64_t nsec)

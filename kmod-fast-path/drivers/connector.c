@@ -493,8 +493,7 @@ int shfs_connector_read(struct shfs_connector *c, shfs_event_sink sink, void *ar
 
 	c->sink = sink;
 	c->arg = arg;
-	c->boot_offset_ns =
-		shfs_clock_ns(CLOCK_BOOTTIME) - shfs_clock_ns(CLOCK_MONOTONIC);
+	c->boot_offset_ns = shfs_clock_distance_ns(CLOCK_BOOTTIME, CLOCK_MONOTONIC);
 	for (;;) {
 		r = read_messages_batch(c);
 		if (!r)

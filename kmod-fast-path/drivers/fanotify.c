@@ -630,7 +630,7 @@ static int drain_fanotify(struct shfs_driver *d, shfs_event_sink sink, void *arg
 	d->sink = sink;
 	d->arg = arg;
 	d->told = false;
-	d->real_offset_ns = shfs_clock_ns(CLOCK_BOOTTIME) - shfs_clock_ns(CLOCK_REALTIME);
+	d->real_offset_ns = shfs_clock_distance_ns(CLOCK_BOOTTIME, CLOCK_REALTIME);
 	r = shfs_connector_read(d->processes, sink, arg);
 	if (r < 0)
 		return r;

@@ -59,11 +59,25 @@ static void test_clock_that_is_set(void **state)
 	}
 }
 
+static void test_distance(void **state)
+{
+	for (int i = 0; i < 1000; i++) {
+		int64_t d;
+
+		wait_before = i % 4;
+		wait_ns = rand() % (200 * MSEC);
+		d = shfs_clock_distance_ns(CLOCK_REALTIME, CLOCK_BOOTTIME);
+		assert_in_range(d - distance_ns, 0, 3000);
+		wait_before = 0;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_clock_that_is_set),
+		cmocka_unit_test(test_distance),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
