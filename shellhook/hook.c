@@ -81,7 +81,8 @@ void text_add(struct text *t, const char *data, size_t len)
 		t->data = larger;
 		t->cap = cap;
 	}
-	memcpy(t->data + t->len, data, len);
+	if (len)
+		memcpy(t->data + t->len, data, len);
 	t->len += len;
 }
 
