@@ -46,11 +46,17 @@ struct shfs_named {
 	bool of_one; /* maker: who names it does not matter */
 };
 
+static void named_clear(struct shfs_named *named)
+{
+	for (size_t i = 0; i < named->n; i++)
+		free(named->list[i].path);
+	free(named->list);
+}
+
 static void named_free(struct shfs_named *named)
 {
-	for (size_t i = 0; named && i < named->n; i++)
-		free(named->list[i].path);
-	free(named ? named->list : NULL);
+	if (named)
+		named_clear(named);
 	free(named);
 }
 
@@ -199,9 +205,11 @@ struct passing {
 
 static int pass_into(struct passing *p, struct maker_key key);
 
-static int pass_reads(struct passing *p, struct maker_key from, const char *path)
+static int pass_reads(const char *path, struct maker_key from, int64_t process_id,
+                      void *arg)
 {
 	struct graph_reads reads = { 0 };
+	struct passing *p = arg;
 	int r = shfs_graph_reads(p->g, from, BY_ANOTHER, &reads);
 
 	for (size_t i = 0; i < reads.n && !r; i++)
@@ -279,7 +287,7 @@ static int load_before(struct shfs_graph *g, int64_t command_id, struct before *
 struct leaver {
 	int64_t command_id;
 	int64_t process_id; /* that named the file; 0: only the text tells of it */
-	/* What the file held before may be still in it. */
+	/* whether the command kept what the file held before */
 	enum keeps { KEEPS_NOTHING, MAY_KEEP, KEEPS } keeps;
 };
 
@@ -462,37 +470,6 @@ static int each_taken(struct shfs_graph *g, struct maker_key key, take_fn fn, vo
 	return r;
 }
 
-/* Gets the maker that left it. */
-static int maker_of_leaver(struct shfs_graph *g, const struct leaver *leaver,
-                           struct maker_key *out)
-{
-	struct graph_jobs *jobs;
-	int r = shfs_graph_jobs(g, leaver->command_id, &jobs);
-
-	if (!r)
-		*out = (struct maker_key){ leaver->command_id, 0,
-			                   shfs_graph_job_of(jobs, leaver->process_id) };
-	return r;
-}
-
-static int pass_leaver(const char *path, const struct leaver *leaver, void *arg)
-{
-	struct passing *p = arg;
-	struct maker_key by;
-	int r = 0;
-
-	if (!path || !leaver->process_id) /* it has read nothing that is known */
-		return 0;
-	r = maker_of_leaver(p->g, leaver, &by);
-	return r ? r : pass_reads(p, by, path);
-}
-
-static int pass_taken(struct shfs_graph *g, const struct before *before, const char *path,
-                      void *arg)
-{
-	return each_leaver(g, before, path, pass_leaver, arg);
-}
-
 /* Notes that the maker is walked: 1; 0: it was. */
 static int note_walk(struct passing *p, struct maker_key key)
 {
@@ -513,7 +490,7 @@ static int pass_into(struct passing *p, struct maker_key key)
 	if (r <= 0)
 		return r;
 	p->depth++;
-	r = each_taken(p->g, key, pass_taken, p);
+	r = shfs_graph_taken(p->g, key, pass_reads, p);
 	p->depth--;
 	return r;
 }
@@ -536,14 +513,19 @@ struct taking {
 
 static int take_from_leaver(const char *path, const struct leaver *leaver, void *arg)
 {
-	struct taking *t = arg;
+	const struct taking *t = arg;
+	struct graph_jobs *jobs;
 	struct maker_key by;
-	int r = 0;
+	int r;
 
-	if (!path || !leaver->process_id)
+	if (!path || !leaver->process_id) /* it has read nothing that is known */
 		return 0;
-	r = maker_of_leaver(t->g, leaver, &by);
-	return r ? r : t->fn(path, by, leaver->process_id, t->arg);
+	r = shfs_graph_jobs(t->g, leaver->command_id, &jobs);
+	if (r)
+		return r;
+	by = (struct maker_key){ leaver->command_id, 0,
+		                 shfs_graph_job_of(jobs, leaver->process_id) };
+	return t->fn(path, by, leaver->process_id, t->arg);
 }
 
 static int take(struct shfs_graph *g, const struct before *before, const char *path,
@@ -643,9 +625,7 @@ int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *
 	r = named_by_command(g, c->command_id, &f.named)
 	            ?: load_before(g, c->command_id, &f.before)
 	            ?: shfs_graph_words(c, find_word, &f);
-	for (size_t i = 0; i < f.own.n; i++)
-		free(f.own.list[i].path);
-	free(f.own.list);
+	named_clear(&f.own);
 	return r;
 }
 
