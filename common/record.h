@@ -99,6 +99,23 @@ static inline bool shfs_content_hashed_alike(uint32_t a, uint32_t b)
 	return a & b & SHFS_CONTENT_PHASH && !((a ^ b) & SHFS_CONTENT_WHOLE);
 }
 
+/* Have both contents the same size, mtime and phash? */
+static inline bool shfs_content_fingerprinted_alike(const struct shfs_content *a,
+                                                    const struct shfs_content *b)
+{
+	return shfs_content_hashed_alike(a->flags, b->flags) && a->phash == b->phash &&
+	       a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+/* Makes it a content that is archived. */
+static inline void shfs_content_give_object(struct shfs_content *content,
+                                            const struct shfs_object_id *object)
+{
+	content->flags &= ~(uint32_t)SHFS_CONTENT_SKIPPED;
+	content->flags |= SHFS_CONTENT_OBJECT;
+	content->object = *object;
+}
+
 struct shfs_rec_producer {
 	uint32_t version; /* SHFS_RECORD_VERSION */
 	struct shfs_bytes host, boot_id;

@@ -328,12 +328,9 @@ static bool give_of(const struct shfs_raw *raw, struct shfs_bytes path,
 
 	if (path.len)
 		HASH_FIND(hh, raw->files, path.data, path.len, file);
-	if (!file || c->size != file->content.size ||
-	    c->mtime_ns != file->content.mtime_ns || c->phash != file->content.phash ||
-	    !shfs_content_hashed_alike(c->flags, file->content.flags))
+	if (!file || !shfs_content_fingerprinted_alike(c, &file->content))
 		return false;
-	c->flags = (c->flags & ~(uint32_t)SHFS_CONTENT_SKIPPED) | SHFS_CONTENT_OBJECT;
-	c->object = file->content.object;
+	shfs_content_give_object(c, &file->content.object);
 	return true;
 }
 

@@ -32,6 +32,15 @@ struct shfs_forget {
 	size_t n_loose;        /* processes of no command */
 };
 
+/* Sets the paths that a record is about, as the index has them: those below the root
+ * (empty: none; both may have failed). path2: of a rename, exchange or link. */
+void forget_read_paths(const struct shfs_record *rec, struct shfs_bytes root,
+                       struct shfs_buf *path, struct shfs_buf *path2);
+static inline struct shfs_bytes forget_path_bytes(const struct shfs_buf *path)
+{
+	return (struct shfs_bytes){ path->data ? path->data : "", path->len };
+}
+
 int64_t forget_key_of_path(struct shfs_bytes path);
 /* Returns a key for a content at a path, made of its object; without one, of its size and
  * mtime. */

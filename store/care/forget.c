@@ -66,30 +66,24 @@ struct reading {
 	bool failed;                 /* no memory */
 };
 
-static struct shfs_bytes bytes_of_path(const struct shfs_buf *b)
-{
-	return (struct shfs_bytes){ b->data ? b->data : "", b->len };
-}
-
 static bool is_path_op(const struct shfs_record *rec)
 {
 	return rec->type == SHFS_REC_PATHOP && rec->pathop.op >= SHFS_OP_RENAME &&
 	       rec->pathop.op <= SHFS_OP_LINK;
 }
 
-static void read_paths(struct reading *s, const struct shfs_record *rec)
+void forget_read_paths(const struct shfs_record *rec, struct shfs_bytes root,
+                       struct shfs_buf *path, struct shfs_buf *path2)
 {
-	struct shfs_bytes root = bytes_of_path(&s->root);
-
-	s->path.len = s->path2.len = 0;
+	path->len = path2->len = 0;
 	if (rec->type == SHFS_REC_ACCESS)
-		shfs_buf_set_path(&s->path, root, rec->access.path);
+		shfs_buf_set_path(path, root, rec->access.path);
 	else if (rec->type == SHFS_REC_PREIMAGE)
-		shfs_buf_set_path(&s->path, root, rec->preimage.path);
+		shfs_buf_set_path(path, root, rec->preimage.path);
 	else if (rec->type == SHFS_REC_PATHOP)
-		shfs_buf_set_path(&s->path, root, rec->pathop.path);
+		shfs_buf_set_path(path, root, rec->pathop.path);
 	if (is_path_op(rec))
-		shfs_buf_set_path(&s->path2, root, rec->pathop.path2);
+		shfs_buf_set_path(path2, root, rec->pathop.path2);
 }
 
 static bool content_goes(const struct reading *s, const struct shfs_content *c)
@@ -99,16 +93,20 @@ static bool content_goes(const struct reading *s, const struct shfs_content *c)
 	return c->flags & SHFS_CONTENT_KNOWN &&
 	       ((c->flags & SHFS_CONTENT_OBJECT &&
 	         shfs_ids_has(&s->f->gone, forget_key_of_object(&c->object))) ||
-	        shfs_ids_has(gone, forget_key_of_content(bytes_of_path(&s->path), c)) ||
+	        shfs_ids_has(gone,
+	                     forget_key_of_content(forget_path_bytes(&s->path), c)) ||
 	        (s->path2.len &&
-	         shfs_ids_has(gone, forget_key_of_content(bytes_of_path(&s->path2), c))));
+	         shfs_ids_has(gone,
+	                      forget_key_of_content(forget_path_bytes(&s->path2), c))));
 }
 
 static bool path_goes(const struct reading *s)
 {
-	return shfs_ids_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path))) ||
+	return shfs_ids_has(&s->f->paths,
+	                    forget_key_of_path(forget_path_bytes(&s->path))) ||
 	       (s->path2.len &&
-	        shfs_ids_has(&s->f->paths, forget_key_of_path(bytes_of_path(&s->path2))));
+	        shfs_ids_has(&s->f->paths,
+	                     forget_key_of_path(forget_path_bytes(&s->path2))));
 }
 
 static size_t object_place(const struct shfs_forget *f, const struct shfs_content *c)
@@ -154,8 +152,8 @@ static enum verdict drop_or_rescue_record(struct reading *s, struct shfs_record 
 		return DROP;
 	content = *c;
 	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be reused */
-	shfs_buf_set_path(&s->path, bytes_of_path(&s->root), path);
-	key = forget_key_of_content(bytes_of_path(&s->path), &content);
+	shfs_buf_set_path(&s->path, forget_path_bytes(&s->root), path);
+	key = forget_key_of_content(forget_path_bytes(&s->path), &content);
 	if (shfs_ids_has(&s->f->known, key))
 		return DROP;
 	fresh = key_add(&s->rescued, key);
@@ -176,7 +174,7 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 		return s->row && shfs_ids_has(&s->f->processes, s->row) ? DROP : KEEP;
 	if (rec->type == SHFS_REC_PROGRAM)
 		return s->row && shfs_ids_has(&s->f->programs, s->row) ? DROP : KEEP;
-	read_paths(s, rec);
+	forget_read_paths(rec, forget_path_bytes(&s->root), &s->path, &s->path2);
 	if (rec->type == SHFS_REC_PREIMAGE)
 		return path_goes(s) || content_goes(s, &rec->preimage.content) ? DROP
 		                                                               : KEEP;
@@ -228,7 +226,8 @@ static int judge_segment(struct shfs_forget *f, size_t file, bool known, record_
 		s.row = i < t->rows.n ? t->rows.ids[i] : 0;
 		v = young ? KEEP : judge_record(&s, &rec, known);
 		if (young)
-			read_paths(&s, &rec);
+			forget_read_paths(&rec, forget_path_bytes(&s.root), &s.path,
+			                  &s.path2);
 		r = s.path.failed || s.path2.failed || s.root.failed || s.failed
 		            ? -ENOMEM
 		            : fn(&s, file, &rec, v, &was, arg);
@@ -285,11 +284,12 @@ static int find_remaining_names(struct reading *s, size_t file, struct shfs_reco
 			continue;
 		s->f->named[place] = true;
 		r = shfs_ids_add(&s->f->known,
-		                 forget_key_of_content(bytes_of_path(&s->path),
+		                 forget_key_of_content(forget_path_bytes(&s->path),
 		                                       contents[i]));
 		if (!r && s->path2.len)
 			r = shfs_ids_add(&s->f->known,
-			                 forget_key_of_content(bytes_of_path(&s->path2),
+			                 forget_key_of_content(forget_path_bytes(
+								       &s->path2),
 			                                       contents[i]));
 	}
 	return r;
@@ -613,7 +613,7 @@ static void hand_out_contents(struct reading *s, struct shfs_record *rec,
 
 	shfs_record_contents(rec, contents);
 	for (int i = 0; contents[i]; i++)
-		to->content(bytes_of_path(&s->path), bytes_of_path(&s->path2),
+		to->content(forget_path_bytes(&s->path), forget_path_bytes(&s->path2),
 		            contents[i], to->arg);
 }
 

@@ -39,23 +39,13 @@ static void about_clear(struct about *a)
 static int read_about(struct about *a, struct shfs_bytes root,
                       const struct shfs_record *rec)
 {
-	a->path.len = a->path2.len = 0;
-	if (rec->type == SHFS_REC_ACCESS)
-		shfs_buf_set_path(&a->path, root, rec->access.path);
-	else if (rec->type == SHFS_REC_PREIMAGE)
-		shfs_buf_set_path(&a->path, root, rec->preimage.path);
-	else if (rec->type == SHFS_REC_PATHOP)
-		shfs_buf_set_path(&a->path, root, rec->pathop.path);
-	if (rec->type == SHFS_REC_PATHOP && rec->pathop.op <= SHFS_OP_LINK)
-		shfs_buf_set_path(&a->path2, root, rec->pathop.path2);
+	forget_read_paths(rec, root, &a->path, &a->path2);
 	return a->path.failed || a->path2.failed ? -ENOMEM : 0;
 }
 
 static int64_t key_of(const struct shfs_buf *path, const struct shfs_content *c)
 {
-	return forget_key_of_content((struct shfs_bytes){ path->data ? path->data : "",
-	                                                  path->len },
-	                             c);
+	return forget_key_of_content(forget_path_bytes(path), c);
 }
 
 static int note_here(struct learning *l, const struct about *a,
@@ -112,9 +102,7 @@ static bool may_learn(const struct shfs_content *ours, const struct shfs_content
 	       !(ours->flags & SHFS_CONTENT_OBJECT) &&
 	       theirs->flags & SHFS_CONTENT_OBJECT &&
 	       !((ours->flags | theirs->flags) & SHFS_CONTENT_INCOMPLETE) &&
-	       shfs_content_hashed_alike(ours->flags, theirs->flags) &&
-	       ours->phash == theirs->phash && ours->size == theirs->size &&
-	       ours->mtime_ns == theirs->mtime_ns;
+	       shfs_content_fingerprinted_alike(ours, theirs);
 }
 
 /* Takes the object of a content: 1, or 0. */
@@ -130,9 +118,7 @@ static int learn_content(struct learning *l, const struct about *a,
 		return -ENOMEM;
 	l->list[l->n++] = (struct learned){ .id = theirs->object, .content = *ours };
 	l->is_sorted = false;
-	ours->flags &= ~(uint32_t)SHFS_CONTENT_SKIPPED;
-	ours->flags |= SHFS_CONTENT_OBJECT;
-	ours->object = theirs->object;
+	shfs_content_give_object(ours, &theirs->object);
 	return 1;
 }
 

@@ -3,8 +3,8 @@
  * learn.h - contents of which the journal here has a fingerprint alone, and an archive
  * that is imported has the bytes: their records learn which object they are.
  *
- * What is not known of a content tells versions apart. So a record learns nothing if its
- * path already had that object, by another record here: two versions would become one.
+ * A record learns nothing if its path already had that object, by another record here:
+ * two versions, which only the unknown bytes of one tell apart, would become one.
  */
 #pragma once
 
@@ -24,19 +24,19 @@ struct learning {
 
 void learning_clear(struct learning *learning);
 
-/* The same record, here and in the archive: 1: ours has learned an object, 0, or a
- * negative errno. */
+/* Compares a record here with the same one of the archive: 1: ours has learned an object,
+ * 0, or a negative errno. */
 _must_check_ int learning_record(struct learning *learning,
                                  const struct shfs_rec_producer *producer,
                                  struct shfs_record *ours, struct shfs_record *theirs);
 
-/* An object of the archive. -EBADMSG: one that was learned does not have the fingerprint
- * that is here. */
+/* Checks an object of the archive. -EBADMSG: one that was learned does not have the
+ * fingerprint that is here. */
 _must_check_ int learning_object(struct learning *learning,
                                  const struct shfs_object_id *id, const void *data,
                                  size_t len);
 
-/* All objects came. -EBADMSG: one that was learned did not, and is not among the
- * pruned ones. */
+/* Checks, when all objects came, that those which were learned are among them.
+ * -EBADMSG: one did not, and is not among the pruned ones. */
 _must_check_ int learning_finish(const struct learning *learning,
                                  const struct shfs_objects *pruned);
