@@ -3,9 +3,8 @@
  * package.h - finds the package that a program's file belongs to, and its version.
  *
  * Reads the package managers' own files and starts no process: dpkg's lists, conda-meta,
- * the *.dist-info of Python packages, package.json of npm,
- * DESCRIPTION of R. They may be forged by whoever
- * can write there: what is found are texts to show, no more.
+ * the *.dist-info of Python packages, package.json of npm, DESCRIPTION of R. They may be
+ * forged by whoever can write there: what is found are texts to show, no more.
  */
 #pragma once
 

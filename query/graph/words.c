@@ -229,7 +229,7 @@ static int compare_word(const char *path, enum word_role role, void *arg)
 	return 0;
 }
 
-/* What the programs of a text do to the files that they name. */
+/* The programs of a text: whether they do more than look at their files. */
 struct doing {
 	const char *text;
 	bool more_than_look, change;

@@ -49,7 +49,7 @@ static bool is_made(const struct finding *f, const char *path)
 	return !dir || shfs_uses_make_dir(uses, dir);
 }
 
-/* The path to which the text leads, as it is written. NULL: no memory. */
+/* Returns the path to which the text leads, as it is written. NULL: no memory. */
 static char *find_leads_to(const char *path, const char *text)
 {
 	_cleanup_free_ char *dir = strndup(path, strrchr(path, '/') - path);
@@ -58,8 +58,8 @@ static char *find_leads_to(const char *path, const char *text)
 	return joined ? shfs_path_absolute(joined) : NULL;
 }
 
-/* What the link says in the copy: the same, if that leads to the same there. NULL: no
- * memory. */
+/* Returns the text of the link in the copy: the same one, if it leads to the same there.
+ * NULL: no memory. */
 static char *find_copy_text(const struct finding *f, const char *path, const char *text)
 {
 	_cleanup_free_ char *leads = find_leads_to(path, text), *dir = NULL;
