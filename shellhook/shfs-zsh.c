@@ -344,26 +344,33 @@ static void find_uses_and_begin(char *text)
 	begin_zsh_command(text);
 }
 
-static int run_shfs_builtin(char *name, char **args, Options ops, int func)
+static int run_subcommand(char *name, char **args)
 {
-	int n = arrlen(args), result = 0;
+	int n = arrlen(args);
 
-	/* zsh's signal handlers call malloc, which must not interrupt a malloc of the
-	 * hook. */
-	queue_signals();
 	if (n == 1 + HOOK_START_ARGS && !strcmp(*args, "start"))
-		result = start_zsh_hook(args + 1);
-	else if (!hook_is_ours())
-		;
-	else if (n == 1 && !strcmp(*args, "end"))
+		return start_zsh_hook(args + 1);
+	if (!hook_is_ours())
+		return 0;
+	if (n == 1 && !strcmp(*args, "end"))
 		end_zsh_command();
 	else if (n == 2 && !strcmp(*args, "begin"))
 		find_uses_and_begin(args[1]);
 	else
 		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY SECRETS | begin TEXT"
 		               " | end");
+	return 0;
+}
+
+/* zsh's signal handlers call malloc, which must not interrupt a malloc of the hook. */
+static int run_shfs_builtin(char *name, char **args, Options ops, int func)
+{
+	int r;
+
+	queue_signals();
+	r = run_subcommand(name, args);
 	unqueue_signals();
-	return result;
+	return r;
 }
 
 /* --- look-ups of functions by zsh --- */
