@@ -395,7 +395,7 @@ static int run_import(struct shfs_context *ctx, int argc, char **argv)
 	r = shfs_import_new(store, opts.dry_run, &j.import);
 	if (r)
 		return explain_import_failure(&j, NULL, r);
-	code = shfs_libarchive_load();
+	code = argc ? shfs_libarchive_load() : 0;
 	/* a stranger may have made the archive */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
 	shfs_progress_begin("reading the archive");
