@@ -126,3 +126,11 @@ bool shfs_program_is_copier(const char *name, size_t len)
 
 	return shfs_program_is_one_of(name, len, copiers, ARRAY_SIZE(copiers));
 }
+
+bool shfs_program_is_r(const char *path, size_t len)
+{
+	static const char end[] = "/bin/exec/R";
+	size_t end_len = strlen(end);
+
+	return len > end_len && !memcmp(path + len - end_len, end, end_len);
+}

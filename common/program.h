@@ -31,3 +31,5 @@ bool shfs_program_is_file_tool(const char *name, size_t len);
 bool shfs_program_unpacks(const char *name, size_t len);
 /* Only copies or moves files: cp, rsync? */
 bool shfs_program_is_copier(const char *name, size_t len);
+/* Runs R code? By its path: R_HOME/bin/exec/R. */
+bool shfs_program_is_r(const char *path, size_t len);

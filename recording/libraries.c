@@ -9,14 +9,6 @@
 #define MAPS_MAX  (4u << 20)
 #define FILES_MAX 256
 
-bool shfs_libraries_are_of(struct shfs_bytes exe)
-{
-	static const char end[] = "/bin/exec/R";
-	size_t len = strlen(end);
-
-	return exe.len > len && !memcmp(exe.data + exe.len - len, end, len);
-}
-
 /* Is it a package that is R itself, of R's own version? */
 static bool is_base(const char *name, size_t len)
 {

@@ -10,9 +10,6 @@
 
 #include <stdbool.h>
 
-/* Is the program the one that runs R code: R_HOME/bin/exec/R? */
-bool shfs_libraries_are_of(struct shfs_bytes exe);
-
 /* Is the path in a list of shfs_libraries_of? */
 bool shfs_libraries_have(const struct shfs_buf *list, const char *path);
 

@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "common/program.h"
 #include "common/script.h"
 #include "recording/libraries.h"
 #include "recording/outside.h"
@@ -216,14 +217,19 @@ static void look_at_batch(struct shfs_software *s, struct look *list, size_t n)
 
 /* --- what processes of R have loaded --- */
 
+static void library_free(struct library *library)
+{
+	shfs_package_clear(&library->package);
+	free(library);
+}
+
 static void drop_libraries(struct shfs_software *s)
 {
 	struct library *library, *next;
 
 	HASH_ITER (hh, s->libraries, library, next) {
 		HASH_DEL(s->libraries, library);
-		shfs_package_clear(&library->package);
-		free(library);
+		library_free(library);
 	}
 }
 
@@ -246,8 +252,7 @@ static struct library *find_library(struct shfs_software *s, const char *path,
 		return library;
 	if (library) {
 		HASH_DEL(s->libraries, library);
-		shfs_package_clear(&library->package);
-		free(library);
+		library_free(library);
 	} else if (HASH_COUNT(s->libraries) >= LIBRARIES_MAX) {
 		drop_libraries(s);
 	}
@@ -262,8 +267,7 @@ static struct library *find_library(struct shfs_software *s, const char *path,
 	HASH_ADD_STR(s->libraries, path, library);
 	if (library->hh.tbl)
 		return library;
-	shfs_package_clear(&library->package);
-	free(library);
+	library_free(library);
 	return NULL;
 }
 
@@ -631,7 +635,7 @@ void shfs_software_note(struct shfs_software *s, const struct shfs_record *rec)
 		note_program(s, exe, false, rec);
 	if (script)
 		note_program(s, script, true, rec);
-	if (shfs_libraries_are_of(process->exe))
+	if (shfs_program_is_r(process->exe.data, process->exe.len))
 		note_loader(s, rec);
 	pthread_mutex_unlock(&s->lock);
 }

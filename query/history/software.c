@@ -2,6 +2,7 @@
 #include "query/history/software.h"
 
 #include "common/ids.h"
+#include "common/program.h"
 #include "common/quote.h"
 #include "common/script.h"
 #include "query/base/time.h"
@@ -220,15 +221,16 @@ static int load_loaded(struct loading *l)
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open_ints(
 		l->index,
-		l->is_process ? "SELECT process_id FROM v_process WHERE process_id = ?1"
-				" AND exe LIKE '%/bin/exec/R'"
-			      : "SELECT process_id FROM v_process WHERE command_id = ?1"
-				" AND exe LIKE '%/bin/exec/R'",
+		l->is_process
+			? "SELECT process_id, exe FROM v_process WHERE process_id = ?1"
+			: "SELECT process_id, exe FROM v_process WHERE command_id = ?1",
 		SHFS_INTS(l->id), &rows);
 	_cleanup_ids_ struct shfs_ids ids = { 0 };
 
 	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = shfs_ids_add(&ids, shfs_rows_int(rows, 0));
+		r = shfs_program_is_r(shfs_rows_text(rows, 1), shfs_rows_bytes(rows, 1))
+		            ? shfs_ids_add(&ids, shfs_rows_int(rows, 0))
+		            : 0;
 	shfs_ids_sort(&ids);
 	if (r || !ids.n)
 		return r;
