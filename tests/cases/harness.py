@@ -163,8 +163,14 @@ class User:
         """A process of the user in a directory."""
         if not self.is_another:
             return subprocess.Popen(argv, cwd=cwd, **options)
-        argv = [as_user(), str(self.uid), str(self.gid), cwd, *argv]
-        return subprocess.Popen(argv, cwd="/", **options)
+        told, tell = os.pipe()
+        argv = [as_user(), str(tell), str(self.uid), str(self.gid), cwd, *argv]
+        try:
+            return subprocess.Popen(argv, cwd="/", pass_fds=[tell, *options.pop("pass_fds", [])], **options)
+        finally:
+            os.close(tell)
+            os.read(told, 1)  # it ends when the program itself runs
+            os.close(told)
 
     def own(self, path):
         if os.geteuid() == 0:
