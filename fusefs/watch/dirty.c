@@ -95,13 +95,13 @@ bool shfs_dirty_is_silent(const struct shfs_watch *watch, const struct shfs_writ
 	return shfs_dirty_is_written(watch);
 }
 
-bool shfs_dirty_is_some_flushed(const struct shfs_watch *watch,
-                                const struct shfs_handle *but)
+bool shfs_dirty_is_some_closed(const struct shfs_watch *watch,
+                               const struct shfs_handle *but)
 {
 	const struct shfs_handle *handle;
 
 	DL_FOREACH (watch->dirty, handle)
-		if (handle != but && handle->flushed)
+		if (handle != but && handle->closed)
 			return true;
 	return false;
 }

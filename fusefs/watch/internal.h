@@ -87,9 +87,11 @@ bool shfs_dirty_is_written(const struct shfs_watch *watch);
 /* Have dirty handles written, but none within SHFS_TURN_TYPED_NS, and none by the process
  * of `now`? */
 bool shfs_dirty_is_silent(const struct shfs_watch *watch, const struct shfs_writer *now);
-/* Was a descriptor of a dirty handle other than `but` closed? Was one of each? */
-bool shfs_dirty_is_some_flushed(const struct shfs_watch *watch,
-                                const struct shfs_handle *but);
+/* Were all descriptors of a dirty handle other than `but` closed, as far as is known,
+ * whether or not a mapping has been written back since? */
+bool shfs_dirty_is_some_closed(const struct shfs_watch *watch,
+                               const struct shfs_handle *but);
+/* Was a descriptor of each dirty handle closed, and nothing written since? */
 bool shfs_dirty_is_all_flushed(const struct shfs_watch *watch);
 /* May a mapping of a dirty handle other than `but` be about to end, as its last close was
  * a moment ago? */

@@ -396,7 +396,7 @@ static bool is_half_written(const struct shfs_watch *watch,
 }
 
 /* Captures the content of the file, and records the writers of its handles that are
- * flushed, or `ending`; all: also of those through which writes may go on. */
+ * closed, or `ending`; all: also of those through which writes may go on. */
 static void settle_handles(struct shfs_fs *fs, struct shfs_node *node,
                            struct shfs_watch *watch, struct shfs_handle *ending, bool all)
 {
@@ -406,7 +406,7 @@ static void settle_handles(struct shfs_fs *fs, struct shfs_node *node,
 	shfs_dirty_sort(watch);
 	DL_FOREACH_SAFE (watch->dirty, handle, next) {
 		if (!all && handle != ending &&
-		    (!handle->flushed || is_half_written(watch, handle)))
+		    (!handle->closed || is_half_written(watch, handle)))
 			continue;
 		shfs_watch_emit_writers(fs, handle, watch->current);
 		shfs_dirty_unmark(watch, handle);
@@ -459,7 +459,7 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 	if (watch->changed) {
 		if (handle && shfs_handle_is_handed_on(handle, writer))
 			settle_closed(fs, node, watch, handle);
-		else if (shfs_dirty_is_some_flushed(watch, handle))
+		else if (shfs_dirty_is_some_closed(watch, handle))
 			settle_closed(fs, node, watch, NULL);
 		else
 			return;
@@ -832,7 +832,7 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
                                          struct shfs_watch *watch, bool archive)
 {
 	if (watch->changed &&
-	    (shfs_dirty_is_all_flushed(watch) || shfs_dirty_is_some_flushed(watch, NULL)))
+	    (shfs_dirty_is_all_flushed(watch) || shfs_dirty_is_some_closed(watch, NULL)))
 		settle_closed(fs, node, watch, NULL);
 	if (watch->changed)
 		return NULL;

@@ -462,6 +462,22 @@ m[0:3] = b"bbb"; os.close(fd); m[5000:5003] = b"ccc"; m.close()
     assert accesses(sandbox, "f")[-1][0] & MAPPED
 
 
+def test_changed_by_another_after_the_last_close(sandbox, mounted):
+    """What a mapping left may be the last that it leaves: nothing tells a mount in time that it has ended."""
+    python(sandbox, """
+write("f", b"a" * 9000)
+fd = os.open("f", os.O_RDWR); other = os.open("f", os.O_WRONLY); m = mmap.mmap(fd, 9000)
+os.close(fd); m[0:3] = b"bbb"; m.flush()
+time.sleep(0.3)
+os.pwrite(other, b"ddd", 100)
+m[0:3] = b"ccc"; m.close()
+""")
+    left = b"bbb" + b"a" * 8997
+    assert left in contents(sandbox, "f")
+    left = b"ccc" + b"a" * 97 + b"ddd" + b"a" * 8897
+    assert contents(sandbox, "f")[-1] == left
+
+
 REGIONS = r"""
 def region(kind, n):
     fd = os.open("regions", os.O_WRONLY | os.O_CREAT)
