@@ -45,7 +45,7 @@ def run(sandbox, mounted, top, below, seed):
 @pytest.mark.transports
 @pytest.mark.timeout(120 + HOURS * 4000)
 def test_versions_beside_a_model(sandbox):
-    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\nmax-size = {MAX_BYTES}\n")
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\nmax-size = {MAX_BYTES}\nwait = 60000\n")
     below, end = os.open(sandbox.project, os.O_RDONLY), time.monotonic() + HOURS * 3600
     for seed in SEEDS:
         lay_out(sandbox, f"seed{seed}")
@@ -81,7 +81,7 @@ def run_late(sandbox, watch, top, seed):
 @pytest.mark.timeout(120 + HOURS * 4000)
 def test_versions_told_late(sandbox):
     """With two seeds, and one that nobody has seen; a failure says which it was."""
-    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\nmax-size = {MAX_BYTES}\n")
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\nmax-size = {MAX_BYTES}\nwait = 60000\n")
     watch, end = sandbox.mount(), time.monotonic() + HOURS * 3600
     new = itertools.count(time.time_ns() // 1000)
     for seed in new if HOURS else SEEDS if "SHFS_TEST_SEEDS" in os.environ else [1, 2, next(new)]:
