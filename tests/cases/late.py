@@ -76,7 +76,7 @@ class LateSteps(Steps):
 
     def move(self, file, old, new):
         for other, since in self.held[old].items():  # versions go with the name
-            self.held[new].setdefault(other, since)
+            self.held[new][other] = min(since, self.held[new].get(other, since))
         super().move(file, old, new)
 
     def may_be_read(self, name):
