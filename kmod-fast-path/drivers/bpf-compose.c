@@ -536,6 +536,36 @@ static bool has_two_paths(uint16_t type)
 	return type == SHFS_EVENT_RENAME || type == SHFS_EVENT_LINK;
 }
 
+static bool may_lead(struct shfs_composer *c, uint64_t key, const char *text, size_t len,
+                     const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t n = strlen(name);
+	_cleanup_buf_ struct shfs_buf found = { 0 };
+	int r;
+
+	/* most have another last name, which costs nothing */
+	if (len < n || memcmp(text + len - n, name, n) != 0 ||
+	    (len > n && text[len - n - 1] != '/'))
+		return false;
+	if (!find_directory(c, key))
+		return true;
+	r = given_path(c, key, text, len, &found);
+	return r ? r != -ENOENT : !strcmp(found.data, path);
+}
+
+bool shfs_composer_may_change(struct shfs_composer *c,
+                              const struct shfs_bpf_record *record, const char *path)
+{
+	if (record->type != SHFS_EVENT_RENAME && record->type != SHFS_EVENT_LINK &&
+	    record->type != SHFS_EVENT_UNLINK)
+		return false;
+	return may_lead(c, record->directory, record->text, record->name_len, path) ||
+	       (has_two_paths(record->type) &&
+	        may_lead(c, record->directory2, record->text + record->name2_at,
+	                 record->name2_len, path));
+}
+
 /* Was another file looked up, which got the name later? After more time than this, that
  * shows in its ctime, which is as exact as the kernel's tick. */
 #define CTIME_SHOWS_NS 20000000
@@ -543,11 +573,8 @@ static bool has_two_paths(uint16_t type)
 static bool is_looked_late(struct shfs_composer *c, const struct shfs_event *event,
                            const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
 	return has_two_paths(event->type) && c->ops.is_changed_again &&
-	       c->ops.is_changed_again(c->arg, slash ? slash + 1 : path,
-	                               event->time_ns + CTIME_SHOWS_NS);
+	       c->ops.is_changed_again(c->arg, path, event->time_ns + CTIME_SHOWS_NS);
 }
 
 static void set_looked(struct shfs_composer *c, struct shfs_event *event,

@@ -28,9 +28,9 @@ struct shfs_composer_ops {
 	/* Does the kernel still remember that it sent this directory? Then it may use the
 	 * key again. */
 	bool (*is_told)(void *arg, uint64_t key);
-	/* Does a record that follows, of until_ns at the latest, change what some path
-	 * with this last name leads to? */
-	bool (*is_changed_again)(void *arg, const char *name, uint64_t until_ns);
+	/* May a record that follows, of until_ns at the latest, change what this path
+	 * below the root leads to (shfs_composer_may_change)? */
+	bool (*is_changed_again)(void *arg, const char *path, uint64_t until_ns);
 };
 
 /*
@@ -50,6 +50,11 @@ bool shfs_bpf_record_is_whole(const struct shfs_bpf_record *record, size_t size)
  * missing. */
 _must_check_ int shfs_compose(struct shfs_composer *c,
                               const struct shfs_bpf_record *record, size_t size);
+
+/* May this record, which was not taken yet, change what the path below the root leads to?
+ * True also where a directory that it names is not known yet. */
+bool shfs_composer_may_change(struct shfs_composer *c,
+                              const struct shfs_bpf_record *record, const char *path);
 
 /* Reports that the kernel has lost this many records in total, once all earlier records
  * were taken. */

@@ -333,15 +333,7 @@ static int drain_ring(struct shfs_driver *d)
 	return r;
 }
 
-static bool ends_in_name(const char *path, size_t len, const char *name)
-{
-	size_t n = strlen(name);
-
-	return len >= n && !memcmp(path + len - n, name, n) &&
-	       (len == n || path[len - n - 1] == '/');
-}
-
-static bool is_changed_again(void *arg, const char *name, uint64_t until_ns)
+static bool is_changed_again(void *arg, const char *path, uint64_t until_ns)
 {
 	const struct shfs_driver *d = arg;
 	unsigned long at = d->next, end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
@@ -353,12 +345,7 @@ static bool is_changed_again(void *arg, const char *name, uint64_t until_ns)
 			continue;
 		if (record->time_ns > until_ns)
 			return false;
-		if ((record->type == SHFS_EVENT_RENAME ||
-		     record->type == SHFS_EVENT_LINK ||
-		     record->type == SHFS_EVENT_UNLINK) &&
-		    (ends_in_name(record->text, record->name_len, name) ||
-		     ends_in_name(record->text + record->name2_at, record->name2_len,
-		                  name)))
+		if (shfs_composer_may_change(d->composer, record, path))
 			return true;
 	}
 	return false;

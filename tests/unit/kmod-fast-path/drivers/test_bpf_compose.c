@@ -204,6 +204,36 @@ static void test_given_paths(void **state)
 	shfs_composer_free(c);
 }
 
+static bool may_change(struct shfs_composer *c, struct room r, const char *path)
+{
+	r.record.directory2 = r.record.directory;
+	return shfs_composer_may_change(c, &r.record, path);
+}
+
+/* A record of the same name elsewhere says nothing of this one. */
+static void test_what_later_records_change(void **state)
+{
+	struct shfs_composer *c = new_composer();
+	const uint32_t given = SHFS_BPF_GIVEN;
+
+	tell_directory(c, 2, "d", 2, WHOLE);
+	tell_directory(c, 3, "u\0home", 7, WHOLE | SHFS_BPF_TOP);
+	assert_true(may_change(c, make(SHFS_EVENT_RENAME, given, 2, "x", "h"), "d/h"));
+	assert_true(may_change(c, make(SHFS_EVENT_RENAME, given, 2, "h", "x"), "d/h"));
+	assert_true(may_change(c, make(SHFS_EVENT_LINK, given, 2, "x", "e/../h"), "d/h"));
+	assert_true(may_change(c, make(SHFS_EVENT_UNLINK, given, 3, "project/dir/h", ""),
+	                       "real/h"));
+	assert_false(may_change(c, make(SHFS_EVENT_RENAME, given, 2, "x", "h"), "h"));
+	assert_false(may_change(c, make(SHFS_EVENT_RENAME, given, 2, "x", "xh"), "d/h"));
+	assert_false(may_change(c, make(SHFS_EVENT_UNLINK, given, 2, "e/h", ""), "d/h"));
+	assert_false(
+		may_change(c, make(SHFS_EVENT_UNLINK, given, 3, "other/d/h", ""), "d/h"));
+	assert_false(may_change(c, make(SHFS_EVENT_CHANGE, given, 2, "h", ""), "d/h"));
+	/* a directory that is told only later */
+	assert_true(may_change(c, make(SHFS_EVENT_UNLINK, given, 99, "h", ""), "d/h"));
+	shfs_composer_free(c);
+}
+
 static void test_lost(void **state)
 {
 	struct shfs_composer *c = new_composer();
@@ -305,10 +335,15 @@ static void test_forgets(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_paths),       cmocka_unit_test(test_directory_in_pieces),
-	cmocka_unit_test(test_renames),     cmocka_unit_test(test_given_paths),
-	cmocka_unit_test(test_lost),        cmocka_unit_test(test_processes),
-	cmocka_unit_test(test_bad_records), cmocka_unit_test(test_forgets),
+	cmocka_unit_test(test_paths),
+	cmocka_unit_test(test_directory_in_pieces),
+	cmocka_unit_test(test_renames),
+	cmocka_unit_test(test_given_paths),
+	cmocka_unit_test(test_what_later_records_change),
+	cmocka_unit_test(test_lost),
+	cmocka_unit_test(test_processes),
+	cmocka_unit_test(test_bad_records),
+	cmocka_unit_test(test_forgets),
 };
 
 int main(int argc, char **argv)
