@@ -26,6 +26,8 @@
 const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_mount,
 	&shfs_cmd_umount,
+	&shfs_cmd_enable,
+	&shfs_cmd_disable,
 	&shfs_cmd_init,
 	&shfs_cmd_history,
 	&shfs_cmd_search,
@@ -58,6 +60,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_sync,
 	&shfs_cmd_select,
 	&shfs_cmd_complete,
+	&shfs_cmd_prompt,
 	NULL,
 };
 

@@ -393,6 +393,15 @@ static bool is_same_store(const char *a, const char *b)
 	        st_a.st_ino == st_b.st_ino);
 }
 
+bool shfs_mounts_record(const struct shfs_mounts *mounts, const char *dir)
+{
+	const struct shfs_mount *found = shfs_mounts_around(mounts, dir);
+	struct stat st;
+
+	return found && found->owner == geteuid() &&
+	       (!stat(dir, &st) || errno != ENOTCONN);
+}
+
 bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_path)
 {
 	return !mount->error && mount->status.store &&

@@ -88,6 +88,10 @@ const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
 const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all,
                                           const char *path);
 
+/* Is what happens in the directory of this absolute path recorded by one of these mounts,
+ * which is the user's own and not dead? */
+bool shfs_mounts_record(const struct shfs_mounts *mounts, const char *dir);
+
 /* Where the mount of shfs is that path leads into, allocated; NULL if it leads into
  * none. */
 char *shfs_mounts_over(const char *path);

@@ -6,6 +6,7 @@
 #include "query/base/model.h"
 #include "query/base/mounts.h"
 #include "query/base/progress.h"
+#include "query/base/projects.h"
 #include "query/care/secret.h"
 #include "query/history/gap.h"
 
@@ -622,6 +623,35 @@ static void check_store(struct doctor *d)
 	check_index(d, store);
 }
 
+/* Enabled projects that are not mounted: where a shell has the hook, it mounts them. */
+static void check_enabled(struct doctor *d, const struct shfs_mounts *mounts)
+{
+	_cleanup_projects_ struct shfs_projects projects = { 0 };
+	int r = shfs_projects_read(shfs_context_store_path(d->ctx), &projects);
+
+	if (r)
+		report_finding(d, LEVEL_FAIL, NULL,
+		               "which projects are enabled cannot be read: %s",
+		               strerror(-r));
+	for (size_t i = 0; i < projects.n; i++) {
+		const char *dir = projects.list[i].dir;
+		_cleanup_buf_ struct shfs_buf shown = { 0 };
+		_cleanup_free_ char *fix = NULL;
+		bool is_gone = access(dir, F_OK) && errno == ENOENT;
+
+		if (projects.list[i].state != SHFS_PROJECT_ENABLED ||
+		    shfs_mounts_record(mounts, dir))
+			continue;
+		shfs_show_directory(&shown, dir);
+		if (asprintf(&fix, "shfs %s %s", is_gone ? "disable" : "mount",
+		             shown.data) < 0)
+			fix = NULL;
+		report_finding(d, LEVEL_WARN, fix, "%s is enabled, and %s", shown.data,
+		               is_gone ? "does not exist any more"
+		                       : "not mounted: nothing is recorded there");
+	}
+}
+
 static void check_mounts(struct doctor *d)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
@@ -653,6 +683,7 @@ static void check_mounts(struct doctor *d)
 			report_finding(d, LEVEL_OK, NULL,
 			               "the mount %s works and records", dir.data);
 	}
+	check_enabled(d, &mounts);
 }
 
 /* Checks the helper; missing it is no fault, as FUSE needs none. */

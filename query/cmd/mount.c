@@ -4,6 +4,7 @@
 #include "query/base/hook.h"
 #include "query/base/model.h"
 #include "query/base/mounts.h"
+#include "query/base/projects.h"
 #include "query/base/time.h"
 #include "query/care/detach.h"
 
@@ -22,7 +23,7 @@ static const char *const backends[] = {
 };
 
 static struct {
-	bool foreground, allow_other;
+	bool foreground, allow_other, enabled;
 	const char *backend;
 } opts = { .backend = "auto" };
 
@@ -350,20 +351,55 @@ static int warn_before_mount(struct shfs_context *ctx, const char *dir)
 	return code;
 }
 
+/* Is the directory recorded into this store by a mount of the user's that answers? */
+static bool is_mounted_already(struct shfs_context *ctx, const char *dir)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_free_ char *path = realpath(dir, NULL);
+	const struct shfs_mount *found = NULL;
+	struct shfs_mount *mount;
+
+	if (path && !shfs_mounts_list(0, NULL, &mounts))
+		found = shfs_mounts_at(&mounts, path);
+	if (!found || found->owner != geteuid())
+		return false;
+	mount = &mounts.list[found - mounts.list];
+	shfs_mount_ask(mount);
+	return shfs_mount_is_of_store(mount, shfs_context_store_path(ctx));
+}
+
+/* So that a shell which enters it while it is not mounted can say so. */
+static void note_project(struct shfs_context *ctx, const char *dir)
+{
+	_cleanup_free_ char *real = realpath(dir, NULL);
+	int r = real ? shfs_projects_note(shfs_context_store_path(ctx), real) : -EINVAL;
+
+	if (r && r != -EINVAL)
+		shfs_warn("cannot note that it was mounted: %s", strerror(-r));
+}
+
 static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_free_ char *path = shfs_path_absolute(dir);
-	int code = warn_before_mount(ctx, dir);
+	const char *what = " is mounted already: every file is recorded (";
+	int code = SHFS_EXIT_OK;
 
-	if (!code)
-		code = start_daemon(ctx, dir, program);
+	if (!is_mounted_already(ctx, dir)) {
+		code = warn_before_mount(ctx, dir);
+		if (!code)
+			code = start_daemon(ctx, dir, program);
+		/* another process may have been faster */
+		if (code == SHFS_EXIT_REFUSED && is_mounted_already(ctx, dir))
+			code = SHFS_EXIT_OK;
+		what = *program == watch ? " is watched: every file is now recorded ("
+		                         : " is mounted: every file is now recorded (";
+	}
 	if (code)
 		return code;
+	note_project(ctx, dir);
 	shfs_show_directory(&shown, path ? path : dir);
-	printf(*program == watch ? "%s is watched: every file is now recorded ("
-	                         : "%s is mounted: every file is now recorded (",
-	       shown.data);
+	printf("%s%s", shown.data, what);
 	print_backend(dir);
 	puts(")");
 	return SHFS_EXIT_OK;
@@ -404,11 +440,47 @@ static void explain_next_steps(struct shfs_context *ctx, const char *program, in
 	printf("  hint: %s\n", shfs_hook_line(shell));
 }
 
+/* Mounts what is enabled and not recorded, as at login; says nothing of the rest. */
+static int mount_enabled(struct shfs_context *ctx)
+{
+	_cleanup_projects_ struct shfs_projects projects = { 0 };
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int worst = SHFS_EXIT_OK, n_mounted = 0;
+	const char *program = fuse;
+	int r = shfs_projects_read(shfs_context_store_path(ctx), &projects);
+
+	if (!r)
+		r = shfs_mounts_list(0, NULL, &mounts);
+	if (r) {
+		shfs_error("cannot read which projects are enabled: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	for (size_t i = 0; i < projects.n; i++) {
+		int code;
+
+		if (projects.list[i].state != SHFS_PROJECT_ENABLED ||
+		    shfs_mounts_record(&mounts, projects.list[i].dir))
+			continue;
+		code = mount_one(ctx, projects.list[i].dir, &program);
+		n_mounted += !code;
+		worst = worst ? worst : code;
+	}
+	if (n_mounted)
+		start_follower(ctx);
+	return worst;
+}
+
 static int run_mount_command(struct shfs_context *ctx, int argc, char **argv)
 {
 	int worst = SHFS_EXIT_OK, n_mounted = 0;
 	const char *program = fuse;
 
+	if (opts.enabled && (argc || opts.foreground)) {
+		shfs_error("--enabled takes no directories, and not --foreground");
+		return SHFS_EXIT_USAGE;
+	}
+	if (opts.enabled)
+		return mount_enabled(ctx);
 	if (!argc)
 		return show_mount_list(ctx);
 	if (opts.foreground && argc > 1) {
@@ -457,6 +529,8 @@ const struct shfs_command shfs_cmd_mount = {
 	  .flag = &opts.allow_other },
 	{ "foreground", 'f', NULL, "stay in the foreground, and end with the mount",
 	  .flag = &opts.foreground },
+	{ "enabled", 0, NULL, "all that is enabled and not mounted: shfs help enable",
+	  .flag = &opts.enabled },
 	},
 	.operands = { 0, -1 },
 	.option = set_backend,

@@ -5,6 +5,7 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/mounts.h"
+#include "query/base/projects.h"
 #include "query/base/time.h"
 #include "query/history/gap.h"
 
@@ -71,6 +72,7 @@ struct status {
 	int64_t totals[N_TOTALS], left_out[ARRAY_SIZE(reasons)];
 	struct shfs_gaps gaps;
 	struct shfs_mounts mounts;
+	struct shfs_projects projects;
 	pid_t hook;
 	char **problems;
 	size_t n_problems;
@@ -80,6 +82,7 @@ struct status {
 static void clear_status(struct status *s)
 {
 	shfs_mounts_clear(&s->mounts);
+	shfs_projects_clear(&s->projects);
 	shfs_gaps_clear(&s->gaps);
 	for (size_t i = 0; i < s->n_problems; i++)
 		free(s->problems[i]);
@@ -328,6 +331,17 @@ static void find_mounts(struct status *s)
 		note_problem(s, "cannot look for mounts: %s", strerror(-r));
 	for (size_t i = 0; i < s->mounts.n; i++)
 		check_mount(s, &s->mounts.list[i]);
+	r = shfs_projects_read(s->store_path, &s->projects);
+	if (r)
+		note_problem(s, "cannot read which projects are enabled: %s",
+		             strerror(-r));
+}
+
+/* Is it to be recorded always, and is not now? */
+static bool is_missed(const struct status *s, const struct shfs_project *project)
+{
+	return project->state == SHFS_PROJECT_ENABLED &&
+	       !shfs_mounts_record(&s->mounts, project->dir);
 }
 
 static void read_checked(struct status *s)
@@ -473,6 +487,14 @@ static void show_mounts(struct shfs_buf *out, const struct shfs_style *style,
 			continue;
 		show_status_label(out, style, any ? "" : "Mounts");
 		show_mount_status(out, &s->mounts.list[i]);
+		any = true;
+	}
+	for (size_t i = 0; i < s->projects.n; i++) {
+		if (!is_missed(s, &s->projects.list[i]))
+			continue;
+		show_status_label(out, style, any ? "" : "Mounts");
+		shfs_show_directory(out, s->projects.list[i].dir);
+		shfs_buf_str(out, "  not mounted, though it is enabled\n");
 		any = true;
 	}
 	if (any)
@@ -681,6 +703,11 @@ static bool json_whole_status(const struct status *s)
 	shfs_json_array(&json, "mounts");
 	for (size_t i = 0; i < s->mounts.n; i++)
 		json_mount(&json, &s->mounts.list[i]);
+	shfs_json_array_end(&json);
+	shfs_json_array(&json, "not_mounted");
+	for (size_t i = 0; i < s->projects.n; i++)
+		if (is_missed(s, &s->projects.list[i]))
+			shfs_json_str(&json, NULL, s->projects.list[i].dir);
 	shfs_json_array_end(&json);
 	json_store(&json, s);
 	json_checked(&json, &s->checked);

@@ -14,11 +14,11 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "init", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
+    "mount", "umount", "enable", "disable", "init", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
     "map", "export", "import",
     "cat", "diff", "restore", "undelete", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
 ]  # fmt: skip
-HIDDEN = ["complete", "ingest", "sync"]
+HIDDEN = ["complete", "ingest", "prompt", "sync"]
 PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")
 
 
