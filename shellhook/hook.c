@@ -11,10 +11,12 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define ALERT_MAX 4096
@@ -24,7 +26,10 @@ static struct {
 	uint64_t start;
 	/* state: the directory of alert */
 	char *log, *alert, *state, *host, *boot, *pidns, *tty;
-	bool greeted; /* the log has the S1 of this shell */
+	char *program, *store;
+	char *projects; /* those that the shell has not entered yet, one in each line */
+	char *visited;  /* the directory of the last prompt, while there are projects */
+	bool greeted;   /* the log has the S1 of this shell */
 	uint64_t seq, number;
 	struct rusage usage[2];         /* as it was when the last command began */
 	bool open;                      /* the last command has a begin and no end yet */
@@ -671,6 +676,13 @@ void hook_at_prompt(void)
 		!getrlimit(RLIMIT_FSIZE, &size) && size.rlim_cur == RLIM_INFINITY;
 }
 
+static bool replace_string(char **to, const char *s)
+{
+	free(*to);
+	*to = strdup(s);
+	return *to != NULL;
+}
+
 /* --- the alert --- */
 
 static bool was_shown(const char *line, size_t len)
@@ -729,20 +741,91 @@ static void show_new(void)
 	strcpy(hook.shown, text);
 }
 
+/* --- projects --- */
+
+/* Removes the lines of the projects that hold dir. Were there any? */
+static bool take_projects(const char *dir)
+{
+	char *kept = hook.projects;
+	bool found = false;
+
+	for (char *line = hook.projects, *next; *line; line = next) {
+		size_t len = strcspn(line, "\n");
+
+		next = line + len + (line[len] == '\n');
+		if (!strncmp(dir, line, len) && (!dir[len] || dir[len] == '/')) {
+			found = true;
+			continue;
+		}
+		memmove(kept, line, (size_t)(next - line));
+		kept += next - line;
+	}
+	*kept = '\0';
+	return found;
+}
+
+/* Tells shfs that the shell has entered a project, and waits: it may be mounted now. The
+ * shell's own handler must not see the end of the process. */
+static void run_prompt(const char *dir)
+{
+	char *argv[] = { (char[]){ "shfs" },
+		         (char[]){ "prompt" },
+		         (char[]){ "--store" },
+		         hook.store,
+		         (char[]){ "--" },
+		         (char *)dir,
+		         NULL };
+	posix_spawnattr_t attr;
+	sigset_t all, none, child, before;
+	int status;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	if (posix_spawnattr_init(&attr))
+		return;
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+	sigprocmask(SIG_BLOCK, &child, &before);
+	if (!posix_spawn(&pid, hook.program, NULL, &attr, argv, environ))
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	posix_spawnattr_destroy(&attr);
+}
+
+static void visit_project(void)
+{
+	const char *pwd;
+	char *here;
+
+	if (!hook.projects || !*hook.projects)
+		return;
+	pwd = shell_get("PWD");
+	if (!pwd || (hook.visited && !strcmp(pwd, hook.visited)) ||
+	    !replace_string(&hook.visited, pwd))
+		return;
+	here = realpath(pwd, NULL);
+	if (here && take_projects(here)) {
+		run_prompt(here);
+		hook.settled = false;
+		follow_mount();
+	}
+	free(here);
+}
+
 void hook_show_alert(void)
 {
 	if ((*hook.shown || !is_still_quiet()) && !hook_is_disabled())
 		show_new();
+	if (!hook_is_disabled())
+		visit_project();
 }
 
 /* --- start --- */
-
-static bool replace_string(char **to, const char *s)
-{
-	free(*to);
-	*to = strdup(s);
-	return *to != NULL;
-}
 
 static bool set_state_dir(void)
 {
@@ -783,8 +866,10 @@ static bool set_redactor(const char *patterns)
 
 bool hook_start(const char *const *args)
 {
-	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
-		                  &hook.tty };
+	char **const places[] = {
+		&hook.alert, &hook.host,    &hook.boot,  &hook.pidns,
+		&hook.tty,   &hook.program, &hook.store, &hook.projects
+	};
 	const size_t n = sizeof(places) / sizeof(*places);
 	bool is_new = !hook.pid;
 

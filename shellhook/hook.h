@@ -46,10 +46,13 @@ void text_clear(struct text *t);
 
 /* --- the session --- */
 
-/* args: DIR ALERT HOST BOOT PIDNS TTY SECRETS. Starts the hook; when called again, only
- * another DIR begins a new log. SECRETS: patterns, as in redact.h. Goes on with the
- * running command if the hook of another install has begun it. */
-#define HOOK_START_ARGS 7
+/* args: DIR ALERT HOST BOOT PIDNS TTY PROGRAM STORE PROJECTS SECRETS. Starts the hook;
+ * when called again, only another DIR begins a new log. PROJECTS: directories, one in
+ * each line, of which PROGRAM is told when the shell enters them. SECRETS: patterns, as
+ * in redact.h. Goes on with the running command if the hook of another install has begun
+ * it. */
+#define HOOK_START_ARGS  10
+#define HOOK_START_WORDS "DIR ALERT HOST BOOT PIDNS TTY PROGRAM STORE PROJECTS SECRETS"
 bool hook_start(const char *const *args);
 /* Stops recording until the next start, and closes the held files. */
 void hook_stop(void);
@@ -70,7 +73,8 @@ void hook_begin(const char *text, bool hidden);
 void hook_forget(void);
 /* Ends the command, with F2. */
 void hook_end(int status);
-/* Shows the alert, before the prompt; not if disabled. */
+/* Shows the alert, before the prompt, and runs `shfs prompt` where the shell has entered
+ * one of the projects; not if disabled. */
 void hook_show_alert(void);
 /* Checks the held files, when the prompt has been shown and nobody waits. Without this
  * call the other functions take longer. */

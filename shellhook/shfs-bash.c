@@ -711,5 +711,5 @@ struct builtin _shfs_hook_struct = {
 	.function = _shfs_hook_builtin,
 	.flags = BUILTIN_ENABLED,
 	.long_doc = long_doc,
-	.short_doc = "_shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS",
+	.short_doc = "_shfs_hook start " HOOK_START_WORDS,
 };

@@ -357,8 +357,7 @@ static int run_subcommand(char *name, char **args)
 	else if (n == 2 && !strcmp(*args, "begin"))
 		find_uses_and_begin(args[1]);
 	else
-		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY SECRETS | begin TEXT"
-		               " | end");
+		zwarnnam(name, "start " HOOK_START_WORDS " | begin TEXT | end");
 	return 0;
 }
 

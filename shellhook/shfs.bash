@@ -8,6 +8,8 @@
 #   _shfs_alert  a file that exists while something is wrong, with lines to show
 #   _shfs_lib    the loadable builtin (shfs-bash.c), or empty
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   facts for the log about this session
+#   _shfs_program, _shfs_store   the program shfs, and its store
+#   _shfs_projects  directories, one in each line, of which it is told when the shell enters one
 #   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
 #   _shfs_needles  a pattern that matches their beginnings, in lower case
 #
@@ -78,7 +80,7 @@ _shfs_builtin()
 	[[ -n $_shfs_lib ]] && ((_shfs_version == 502 || _shfs_version == 503)) &&
 		builtin enable -f "$_shfs_lib" _shfs_hook 2>/dev/null &&
 		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" \
-			"$_shfs_pidns" "$_shfs_tty" "$_shfs_secrets"
+			"$_shfs_pidns" "$_shfs_tty" "$_shfs_program" "$_shfs_store" "$_shfs_projects" "$_shfs_secrets"
 }
 
 # --- the same in bash, if the builtin cannot be loaded ---
@@ -206,6 +208,24 @@ _shfs_show_alert()
 	_shfs_shown=$_seen
 }
 
+# Tells shfs when the shell has entered a project, once for each: it may be mounted now.
+_shfs_visit()
+{
+	local _project _kept='' _found=0
+
+	[[ -n $_shfs_projects && $PWD != "${_shfs_visited-}" ]] || return 0
+	_shfs_visited=$PWD
+	while IFS='' builtin read -r _project; do
+		if [[ $PWD/ == "$_project"/* ]]; then
+			_found=1
+		else
+			_kept+=${_kept:+$'\n'}$_project
+		fi
+	done <<<"$_shfs_projects"
+	_shfs_projects=$_kept
+	((!_found)) || command "$_shfs_program" prompt --store "$_shfs_store" -- "$PWD" </dev/null
+}
+
 # Moves the shell into the directory that $PWD names, if that is the same one, in two cases:
 # the shell was in a project when it was mounted, and so is below the mount, unseen; or it was
 # on a mount that was unmounted.
@@ -234,6 +254,7 @@ _shfs_finish()
 	[[ $BASHPID == "$$" && -n ${_shfs_begun-} ]] || return 0
 	((_shfs_open)) && _shfs_end "$_status"
 	_shfs_show_alert
+	[[ -n ${SHFS_DISABLE-} ]] || _shfs_visit
 	_shfs_follow_mount
 	_shfs_arm
 	if [[ -z $_shfs_placed ]]; then

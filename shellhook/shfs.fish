@@ -6,6 +6,8 @@
 #   _shfs_dir    the directory for this shell's hook log
 #   _shfs_alert  a file that exists while something is wrong, with lines to show
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   facts for the log about this session
+#   _shfs_program, _shfs_store   the program shfs, and its store
+#   _shfs_projects  directories, one in each line, of which it is told when the shell enters one
 #   _shfs_secrets  regular expressions for secrets, one in each line; or empty
 #   _shfs_needles  a regular expression that matches their beginnings
 #   _shfs_clock  seconds from the boot time to the real time
@@ -142,6 +144,28 @@ function _shfs_prompt --on-event fish_prompt
         end <$_shfs_alert
     end
     set -g _shfs_shown $seen
+    test -z "$_shfs_projects" -o -n "$SHFS_DISABLE"; or test "$PWD" = "$_shfs_visited"
+    or _shfs_visit
+end
+
+# Tells shfs when the shell has entered a project, once for each: it may be mounted now.
+function _shfs_visit
+    set -g _shfs_visited $PWD
+    set -l kept
+    set -l found
+    set -l here (pwd -P | string collect)
+    for project in (string split -n \n -- $_shfs_projects)
+        if test (string sub -l (string length -- $project/) -- $here/) = $project/
+            set found 1
+        else
+            set -a kept $project
+        end
+    end
+    set -g _shfs_projects (string join \n -- $kept | string collect)
+    if set -q found[1]
+        command $_shfs_program prompt --store $_shfs_store -- $here </dev/null
+        _shfs_follow_mount
+    end
 end
 
 # Sets the marker in the environment of programs. The numbers continue if this shell was executed

@@ -7,6 +7,8 @@
 #   _shfs_alert  a file that exists while something is wrong, with lines to show
 #   _shfs_lib    the module (shfs-zsh.c), or empty
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   facts for the log about this session
+#   _shfs_program, _shfs_store   the program shfs, and its store
+#   _shfs_projects  directories, one in each line, of which it is told when the shell enters one
 #   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
 #   _shfs_needles  a pattern that matches their beginnings, in lower case
 #
@@ -31,7 +33,7 @@ _shfs_module() {
 	module_path=($_shfs_lib:h)
 	zmodload ${_shfs_lib:t:r} 2>/dev/null &&
 		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" "$_shfs_pidns" "$_shfs_tty" \
-			"$_shfs_secrets"
+			"$_shfs_program" "$_shfs_store" "$_shfs_projects" "$_shfs_secrets"
 }
 
 # --- the same in zsh, if the module cannot be loaded ---
@@ -198,7 +200,23 @@ _shfs_precmd() {
 	else
 		_shfs_shown=
 	fi
+	[[ -z $_shfs_projects || $PWD == $_shfs_visited || -n $SHFS_DISABLE ]] || _shfs_visit
 	return 0
+}
+
+# Tells shfs when the shell has entered a project, once for each: it may be mounted now.
+_shfs_visit() {
+	local project found=0
+	local -a kept
+
+	_shfs_visited=$PWD
+	for project in "${(@f)_shfs_projects}"; do
+		if [[ ${PWD:P}/ == $project/* ]]; then found=1; else kept+=("$project"); fi
+	done
+	_shfs_projects=${(F)kept}
+	((found)) || return
+	command "$_shfs_program" prompt --store "$_shfs_store" -- "${PWD:P}" </dev/null
+	[[ . -ef $PWD ]] || _shfs_follow_mount
 }
 
 # Shows new lines; a line that was shown comes again only if it was gone in between.
@@ -259,7 +277,7 @@ _shfs_main() {
 	setopt no_err_exit no_err_return
 
 	[[ -o interactive && -z $SHFS_DISABLE ]] || return 0
-	typeset -g _shfs_said=${_shfs_said-}
+	typeset -g _shfs_said=${_shfs_said-} _shfs_visited=
 	if _shfs_module; then
 		_shfs_functions '_shfs_hook begin "$1"' '_shfs_hook end'
 	elif _shfs_plain; then

@@ -4,6 +4,7 @@
  * hook could otherwise find out only by forking.
  */
 #include "query/base/cmd.h"
+#include "query/base/projects.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #define ALERT_MAX (1 << 20)
@@ -196,6 +198,32 @@ static int assign_places(struct shfs_buf *out, const struct shell *shell,
 	return 0;
 }
 
+/* Assigns the directories at whose first prompt the hook runs `shfs prompt`, and how to
+ * run it. */
+static int assign_projects(struct shfs_buf *out, const struct shell *shell,
+                           const char *store)
+{
+	_cleanup_projects_ struct shfs_projects projects = { 0 };
+	_cleanup_buf_ struct shfs_buf dirs = { 0 };
+	char program[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	/* without the file there is nothing to say */
+	(void)!shfs_projects_read(store, &projects);
+	shfs_buf_str(&dirs, "");
+	for (size_t i = 0; i < projects.n; i++)
+		if (projects.list[i].state != SHFS_PROJECT_QUIET)
+			shfs_buf_printf(&dirs, "%s%s", dirs.len ? "\n" : "",
+			                projects.list[i].dir);
+	if (dirs.failed || n < 0)
+		return -ENOMEM;
+	program[n] = '\0';
+	assign(out, shell->dialect, "_shfs_program", program);
+	assign(out, shell->dialect, "_shfs_store", store);
+	assign(out, shell->dialect, "_shfs_projects", dirs.data);
+	return 0;
+}
+
 /* Does the store belong to another user? su and sudo may keep $HOME. */
 static bool is_foreign(const char *store)
 {
@@ -241,7 +269,8 @@ static int print_code(const struct shell *shell, const char *store, const char *
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
-	if (assign_places(&out, shell, store) || assign_secrets(&out, shell, config))
+	if (assign_places(&out, shell, store) || assign_secrets(&out, shell, config) ||
+	    assign_projects(&out, shell, store))
 		return SHFS_EXIT_FAILURE;
 	assign_session(&out, shell->dialect);
 	if (shell->dialect == FISH)
