@@ -49,200 +49,6 @@ int shfs_runner_signal(void)
 	return caught;
 }
 
-/* --- the hook log: docs/shellhook.md --- */
-
-struct log {
-	int fd; /* -1: none */
-	uint64_t seq, number;
-	char boot[37];
-	char name[SHFS_RUNNER_SESSION_MAX], session[160]; /* session: with the unit */
-	struct shfs_proc_stat self;
-	struct shfs_redactor *redactor;
-};
-
-static void add_log_field(struct shfs_buf *rec, const char *text)
-{
-	shfs_buf_add(rec, text, strlen(text) + 1);
-}
-
-static void add_log_number(struct shfs_buf *rec, uint64_t number)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, number);
-	add_log_field(rec, text);
-}
-
-static void add_log_clock(struct shfs_buf *rec, clockid_t id)
-{
-	struct timespec now;
-	char text[40];
-
-	clock_gettime(id, &now);
-	snprintf(text, sizeof(text), "%lld.%09ld", (long long)now.tv_sec, now.tv_nsec);
-	add_log_field(rec, text);
-}
-
-static void begin_run_record(struct log *log, struct shfs_buf *rec, const char *tag)
-{
-	shfs_buf_char(rec, '\x1e');
-	add_log_field(rec, tag);
-	add_log_number(rec, ++log->seq);
-}
-
-static void add_log_times(struct shfs_buf *rec)
-{
-	add_log_clock(rec, CLOCK_REALTIME);
-	add_log_clock(rec, CLOCK_BOOTTIME);
-}
-
-/* A record that cannot be written is lost; the command runs all the same. */
-static void end_run_record(struct log *log, struct shfs_buf *rec)
-{
-	add_log_number(rec, log->seq);
-	shfs_buf_char(rec, '\n');
-	if (!rec->failed && log->fd >= 0)
-		(void)!shfs_write_all(log->fd, rec->data, rec->len);
-}
-
-/* Adds the last pid that the kernel has assigned. */
-static void add_log_last_pid(struct shfs_buf *rec)
-{
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	const char *last = NULL;
-
-	if (!shfs_read_file_at(AT_FDCWD, "/proc/loadavg", 4096, &text) && text.len)
-		last = strrchr(text.data, ' ');
-	add_log_number(rec, last ? strtoull(last, NULL, 10) : 0);
-}
-
-static void add_log_cwd(struct shfs_buf *rec)
-{
-	_cleanup_free_ char *cwd = getcwd(NULL, 0);
-
-	add_log_field(rec, cwd ? cwd : "");
-}
-
-static void log_session(struct log *log, const char *shell)
-{
-	_cleanup_buf_ struct shfs_buf rec = { 0 };
-	uint64_t pid_namespace = 0;
-	char host[65];
-
-	if (shfs_proc_pid_namespace(&pid_namespace))
-		pid_namespace = 0;
-	shfs_proc_host(host);
-	begin_run_record(log, &rec, "S1");
-	add_log_number(&rec, log->self.pid);
-	add_log_number(&rec, log->self.start_ticks);
-	add_log_field(&rec, log->boot);
-	add_log_number(&rec, pid_namespace);
-	add_log_times(&rec);
-	add_log_field(&rec, host);
-	add_log_field(&rec, shell);
-	add_log_field(&rec, ""); /* no terminal */
-	add_log_cwd(&rec);
-	end_run_record(log, &rec);
-}
-
-static int open_run_log(struct log *log, const struct shfs_runner_options *o)
-{
-	_cleanup_free_ char *dir = shfs_store_hook_dir(o->store_path), *path = NULL;
-	_cleanup_close_ int self = shfs_proc_open(getpid());
-	const char *unit = getenv("INVOCATION_ID");
-	int r = self < 0 ? self : shfs_proc_read_stat(self, &log->self);
-
-	if (!r)
-		r = shfs_proc_boot_id(log->boot);
-	if (!r)
-		r = dir ? shfs_mkdir_p_at(AT_FDCWD, dir, 0700) : -ENOMEM;
-	if (r)
-		return r;
-	snprintf(log->name, sizeof(log->name), "%.8s-%" PRIu32 "-%" PRIu64, log->boot,
-	         log->self.pid, log->self.start_ticks);
-	snprintf(log->session, sizeof(log->session), "%s%s%.100s", log->name,
-	         unit && *unit ? "-" : "", unit ? unit : "");
-	if (asprintf(&path, "%s/shell-%s.log", dir, log->name) < 0) {
-		path = NULL;
-		return -ENOMEM;
-	}
-	log->fd =
-		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (log->fd < 0)
-		return -errno;
-	log_session(log, o->shell);
-	return 0;
-}
-
-/* Records one of the definitions, that begins with its kind. */
-static void log_definition(struct log *log, const char *kind)
-{
-	const char *name = kind + 1, *body = name + strlen(name) + 1;
-	_cleanup_buf_ struct shfs_buf rec = { 0 };
-	_cleanup_free_ char *redacted = NULL;
-	size_t len;
-	int r = shfs_redact(log->redactor, body, strlen(body), false, &redacted, &len);
-
-	begin_run_record(log, &rec, "D1");
-	shfs_buf_add(&rec, kind, 1);
-	shfs_buf_char(&rec, '\0');
-	add_log_field(&rec, r < 0 ? "2" : r > 0 ? "1" : "0");
-	add_log_field(&rec, name);
-	add_log_field(&rec, r < 0 ? "" : redacted ?: body);
-	end_run_record(log, &rec);
-}
-
-static void log_uses(struct log *log, const char *uses, size_t len)
-{
-	_cleanup_buf_ struct shfs_buf rec = { 0 }, list = { 0 };
-
-	for (const char *p = uses; p < uses + len;) {
-		log_definition(log, p);
-		shfs_buf_printf(&list, "%s%" PRIu64, list.len ? " " : "", log->seq);
-		p += strlen(p) + 1;
-		p += strlen(p) + 1;
-	}
-	if (!list.len)
-		return;
-	begin_run_record(log, &rec, "U1");
-	add_log_number(&rec, log->number);
-	add_log_number(&rec, 0);
-	add_log_field(&rec, list.data);
-	end_run_record(log, &rec);
-}
-
-static void log_command_begin(struct log *log, const char *text)
-{
-	_cleanup_buf_ struct shfs_buf rec = { 0 };
-	_cleanup_free_ char *redacted = NULL;
-	size_t len;
-	int r = shfs_redact(log->redactor, text, strlen(text), false, &redacted, &len);
-
-	begin_run_record(log, &rec, r > 0 ? "B2" : "B1");
-	add_log_number(&rec, ++log->number);
-	add_log_times(&rec);
-	add_log_last_pid(&rec);
-	add_log_field(&rec, r < 0 ? "1" : "0");
-	add_log_cwd(&rec);
-	add_log_field(&rec, r < 0 ? "" : redacted ?: text);
-	end_run_record(log, &rec);
-}
-
-static void log_finish(struct log *log, int status, const struct rusage *usage)
-{
-	_cleanup_buf_ struct shfs_buf rec = { 0 };
-
-	begin_run_record(log, &rec, "F2");
-	add_log_number(&rec, log->number);
-	add_log_times(&rec);
-	add_log_last_pid(&rec);
-	add_log_number(&rec, status);
-	add_log_number(&rec, (uint64_t)shfs_timeval_us(usage->ru_utime));
-	add_log_number(&rec, (uint64_t)shfs_timeval_us(usage->ru_stime));
-	add_log_number(&rec, (uint64_t)usage->ru_maxrss);
-	end_run_record(log, &rec);
-}
-
 /* --- the runner --- */
 
 static void exec_shell(const char *shell, char *text)
@@ -262,16 +68,12 @@ static void exec_shell(const char *shell, char *text)
 	_exit(NOT_FOUND);
 }
 
-static void become_shell(const struct log *log, const char *shell, char *text)
+static void become_shell(const struct shfs_hook_log *log, const char *shell, char *text)
 {
-	_cleanup_free_ char *number = NULL, *cwd = getcwd(NULL, 0);
+	_cleanup_free_ char *cwd = getcwd(NULL, 0);
 
-	if (log && log->fd >= 0) {
-		if (asprintf(&number, "%" PRIu64, log->number) < 0)
-			_exit(NOT_FOUND);
-		setenv("SHFS_SESSION", log->session, 1);
-		setenv("SHFS_COMMAND", number, 1);
-	}
+	if (log)
+		shfs_hook_log_mark(log);
 	if (cwd)
 		setenv("PWD", cwd, 1);
 	unsetenv("OLDPWD");
@@ -289,14 +91,15 @@ struct job {
 	size_t uses_len;
 };
 
-static int run_shell_text(struct log *log, const char *shell, const struct job *job)
+static int run_shell_text(struct shfs_hook_log *log, const char *shell,
+                          const struct job *job)
 {
 	struct rusage usage = { 0 };
 	int status = 0;
 	pid_t pid;
 
-	log_command_begin(log, job->text);
-	log_uses(log, job->uses, job->uses_len);
+	shfs_hook_log_begin(log, job->text);
+	shfs_hook_log_uses(log, job->uses, job->uses_len);
 	pid = fork();
 	if (!pid)
 		become_shell(log, shell, job->script);
@@ -305,7 +108,7 @@ static int run_shell_text(struct log *log, const char *shell, const struct job *
 	status = pid < 0               ? NOT_FOUND
 	         : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 	                               : WEXITSTATUS(status);
-	log_finish(log, status, &usage);
+	shfs_hook_log_finish(log, status, &usage);
 	return status;
 }
 
@@ -404,7 +207,7 @@ struct request {
 	size_t cwd_len, text_len, script_len, uses_len, away_len;
 };
 
-static int serve_request(struct log *log, const struct shfs_runner_options *o,
+static int serve_request(struct shfs_hook_log *log, const struct shfs_runner_options *o,
                          const struct request *request, char *bytes)
 {
 	char *text = bytes + request->cwd_len, *script = text + request->text_len;
@@ -424,7 +227,7 @@ static int serve_request(struct log *log, const struct shfs_runner_options *o,
 }
 
 /* Runs one command. False: no more will come. */
-static bool serve_run_request(int fd, struct log *log,
+static bool serve_run_request(int fd, struct shfs_hook_log *log,
                               const struct shfs_runner_options *o)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -465,7 +268,7 @@ static void end_with_parent(pid_t parent)
 static void runner_child(int fd, pid_t parent, const struct shfs_runner_options *o)
 {
 	int null = open("/dev/null", O_RDONLY), started;
-	struct log log = { .fd = -1, .redactor = o->redactor };
+	struct shfs_hook_log log = { .fd = -1, .redactor = o->redactor };
 
 	setsid();
 	end_with_parent(parent);
@@ -473,7 +276,7 @@ static void runner_child(int fd, pid_t parent, const struct shfs_runner_options 
 	close(null);
 	if (o->to_stderr)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
-	started = o->store_path ? open_run_log(&log, o) : 0;
+	started = o->store_path ? shfs_hook_log_open(&log, o->store_path, o->shell) : 0;
 	if (!shfs_write_all(fd, &started, sizeof(started)) &&
 	    !shfs_write_all(fd, log.name, sizeof(log.name)) && !started)
 		while (serve_run_request(fd, &log, o))

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "common/buf.h"
+#include "query/rerun/hook-log.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,14 +19,12 @@
 struct shfs_definitions;
 struct shfs_redactor;
 
-#define SHFS_RUNNER_SESSION_MAX 48
-
 struct shfs_runner {
 	pid_t pid;
 	int fd; /* a socket to it */
 	/* The beginning of its boot's id, its pid and its start time, with dashes; "": it
 	 * has no hook log. */
-	char session[SHFS_RUNNER_SESSION_MAX];
+	char session[SHFS_HOOK_LOG_NAME_MAX];
 	uint64_t number; /* of its last command in the hook log */
 };
 
