@@ -29,6 +29,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_enable,
 	&shfs_cmd_disable,
 	&shfs_cmd_init,
+	&shfs_cmd_run,
 	&shfs_cmd_history,
 	&shfs_cmd_search,
 	&shfs_cmd_show,
@@ -305,7 +306,7 @@ static int parse_command_options(struct shfs_context *ctx,
 	struct parser p;
 	int found, index = 0, code;
 
-	parser_init(&p, command, !command);
+	parser_init(&p, command, !command || command->rest);
 	opterr = 0;
 	optind = 0;
 	for (;;) {

@@ -14,7 +14,7 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "enable", "disable", "init", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
+    "mount", "umount", "enable", "disable", "init", "run", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
     "map", "export", "import",
     "cat", "diff", "restore", "undelete", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
 ]  # fmt: skip
