@@ -27,19 +27,35 @@ static void pass_signal(int sig)
 	errno = error;
 }
 
-/* The terminal sends its signals to the command, too, which decides what they do. What is
- * ignored (nohup) stays so. */
-static void keep_signals(void)
-{
-	static const int passed[] = { SIGTERM, SIGHUP };
-	struct sigaction pass = { .sa_handler = pass_signal, .sa_flags = SA_RESTART };
-	struct sigaction before;
+/* The terminal sends its signals to the command, too, which decides what they do. */
+static const struct {
+	int signal;
+	void (*handler)(int);
+} kept[] = {
+	{ SIGINT, SIG_IGN },
+	{ SIGQUIT, SIG_IGN },
+	{ SIGTERM, pass_signal },
+	{ SIGHUP, pass_signal },
+};
 
-	signal(SIGINT, SIG_IGN);
-	signal(SIGQUIT, SIG_IGN);
-	for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
-		if (!sigaction(passed[i], NULL, &before) && before.sa_handler != SIG_IGN)
-			sigaction(passed[i], &pass, NULL);
+/* Keeps the signals, which are blocked until they are kept, and the command runs. What
+ * was ignored (nohup) stays so. */
+static void keep_signals(struct sigaction before[static ARRAY_SIZE(kept)], sigset_t *mask)
+{
+	sigset_t ours;
+
+	sigemptyset(&ours);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		sigaddset(&ours, kept[i].signal);
+	sigprocmask(SIG_BLOCK, &ours, mask);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		struct sigaction keep = { .sa_handler = kept[i].handler,
+			                  .sa_flags = SA_RESTART };
+
+		sigaction(kept[i].signal, NULL, &before[i]);
+		if (before[i].sa_handler != SIG_IGN)
+			sigaction(kept[i].signal, &keep, NULL);
+	}
 }
 
 static char *command_text(char **argv)
@@ -57,10 +73,15 @@ static char *command_text(char **argv)
 	return NULL;
 }
 
-static void become_command(const struct shfs_hook_log *log, char **argv)
+static void become_command(const struct shfs_hook_log *log, char **argv,
+                           const struct sigaction before[static ARRAY_SIZE(kept)],
+                           const sigset_t *mask)
 {
-	shfs_hook_log_mark(log);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		sigaction(kept[i].signal, &before[i], NULL);
+	sigprocmask(SIG_SETMASK, mask, NULL);
 	signal(SIGXFSZ, SIG_DFL);
+	shfs_hook_log_mark(log);
 	execvp(argv[0], argv);
 	shfs_error("cannot run %s: %s", argv[0], strerror(errno));
 	_exit(errno == ENOENT ? NOT_FOUND : NOT_TO_RUN);
@@ -81,23 +102,20 @@ static int run_command(struct shfs_hook_log *log, char **argv)
 {
 	_cleanup_free_ char *text = command_text(argv);
 	struct rusage usage = { 0 };
-	struct sigaction interrupt, quit;
+	struct sigaction before[ARRAY_SIZE(kept)];
+	sigset_t mask;
 	int status = 0;
 	pid_t pid;
 
-	sigaction(SIGINT, NULL, &interrupt);
-	sigaction(SIGQUIT, NULL, &quit);
 	if (text)
 		shfs_hook_log_begin(log, text);
 	fflush(NULL);
-	keep_signals();
+	keep_signals(before, &mask);
 	pid = fork();
-	if (!pid) {
-		sigaction(SIGINT, &interrupt, NULL);
-		sigaction(SIGQUIT, &quit, NULL);
-		become_command(log, argv);
-	}
+	if (!pid)
+		become_command(log, argv, before, &mask);
 	running = pid;
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	while (pid > 0 && wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
 		;
 	running = 0;
