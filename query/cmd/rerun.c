@@ -29,6 +29,21 @@ struct rerun {
 
 /* --- the plan, for people --- */
 
+#define LEAVES_SHOWN 5
+
+/* What it writes outside can be compared with nothing, nor put back. */
+static void show_leaves(struct shfs_buf *out, const struct shfs_rerun_step *step)
+{
+	for (size_t i = 0; i < step->leaves.n; i++) {
+		if (i == LEAVES_SHOWN && step->leaves.n > LEAVES_SHOWN + 1) {
+			shfs_buf_printf(out, " and %zu more", step->leaves.n - i);
+			break;
+		}
+		shfs_buf_str(out, i ? ", " : "\n         writes outside: ");
+		shfs_show_path(out, step->leaves.list[i]);
+	}
+}
+
 static void show_step_head(struct rerun *rerun, const struct shfs_rerun_step *step)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -40,6 +55,7 @@ static void show_step_head(struct rerun *rerun, const struct shfs_rerun_step *st
 	shfs_show_directory(&out, step->entry.command.cwd);
 	if (step->stale && step->stale->needed)
 		shfs_buf_str(&out, ", because its result was removed");
+	show_leaves(&out, step);
 	shfs_buf_printf(&out, "%s\n", rerun->style->off);
 	(void)!shfs_show_flush(&out);
 }
@@ -221,6 +237,10 @@ static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step
 	shfs_json_array(json, "results");
 	for (size_t i = 0; i < step->n_results; i++)
 		json_result(json, &step->results[i]);
+	shfs_json_array_end(json);
+	shfs_json_array(json, "outside");
+	for (size_t i = 0; i < step->leaves.n; i++)
+		shfs_json_str(json, NULL, step->leaves.list[i]);
 	shfs_json_array_end(json);
 	shfs_json_object_end(json);
 }

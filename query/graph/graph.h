@@ -74,6 +74,10 @@ struct shfs_graph_limits {
 	bool whole;
 };
 
+/* A graph without versions: to ask about commands, or to begin one. */
+_must_check_ int shfs_graph_new(struct shfs_index *index,
+                                const struct shfs_graph_limits *limits,
+                                struct shfs_graph **out);
 void shfs_graph_free(struct shfs_graph *graph);
 
 static inline void shfs_graph_freep(struct shfs_graph **graph)
@@ -110,7 +114,7 @@ typedef int (*shfs_left_fn)(const char *path, int64_t command_id, void *arg);
 _must_check_ int shfs_graph_left_before(struct shfs_graph *graph,
                                         const struct shfs_graph_maker *maker,
                                         shfs_left_fn fn, void *arg);
-/* Calls fn for those that the maker has as its outputs, some more than once. */
+/* Calls fn for those that the command has as its outputs, some more than once. */
 _must_check_ int shfs_graph_leaves(struct shfs_graph *graph,
-                                   const struct shfs_graph_maker *maker,
+                                   const struct shfs_command_row *command,
                                    shfs_program_fn fn, void *arg);

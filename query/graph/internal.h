@@ -137,10 +137,6 @@ struct shfs_graph {
 /* Flags of an access that kept nothing of the earlier content. */
 #define SHFS_WRITTEN_ANEW (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
 
-_must_check_ int shfs_graph_new(struct shfs_index *index,
-                                const struct shfs_graph_limits *limits,
-                                struct shfs_graph **out);
-
 /* --- questions to the index; 1; 0: there is none; or a negative errno --- */
 
 /* id: of a version, or of a making of one: that is its maker then. */

@@ -646,17 +646,14 @@ static int leave_word(const char *path, enum word_role role, void *arg)
 	return r > 0 ? l->fn(path, l->arg) : r;
 }
 
-int shfs_graph_leaves(struct shfs_graph *g, const struct shfs_graph_maker *maker,
+int shfs_graph_leaves(struct shfs_graph *g, const struct shfs_command_row *c,
                       shfs_program_fn fn, void *arg)
 {
-	const struct shfs_command_row *c = &maker->entry.command;
 	struct leaving l = { g, fn, arg };
 	const struct shfs_named *named;
-	int r = maker->entry.is_process ? 0 : named_by_command(g, c->command_id, &named);
+	int r = named_by_command(g, c->command_id, &named);
 
-	if (r || maker->entry.is_process)
-		return r;
-	for (size_t i = 0; i < named->n && !r; i++) {
+	for (size_t i = 0; i < (r ? 0 : named->n) && !r; i++) {
 		const struct named_file *f = &named->list[i];
 
 		/* else the shell itself may have had it from the beginning */

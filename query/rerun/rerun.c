@@ -9,7 +9,6 @@
 #include "query/history/shell-text.h"
 #include "query/rerun/links.h"
 #include "query/rerun/runner.h"
-#include "query/rerun/workflow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +47,7 @@ void shfs_rerun_clear(struct shfs_rerun *rr)
 
 		clear_before(step);
 		free(step->results);
+		shfs_names_clear(&step->leaves);
 		shfs_command_script_clear(&step->script);
 		shfs_entry_clear(&step->entry);
 	}
@@ -825,6 +825,28 @@ static int check_steps(struct check *c)
 	return r;
 }
 
+static int add_leaf(const char *path, void *arg)
+{
+	return shfs_workflow_add_name(arg, path);
+}
+
+/* Finds what the steps that wait write outside of all recorded directories. */
+static int find_leaves(struct shfs_rerun *rr)
+{
+	static const struct shfs_graph_limits limits;
+	_cleanup_graph_ struct shfs_graph *graph = NULL;
+	int r = shfs_graph_new(rr->index, &limits, &graph);
+
+	for (size_t i = 0; i < rr->n && !r; i++) {
+		struct shfs_rerun_step *step = &rr->steps[i];
+
+		if (step->state == SHFS_RERUN_WAITS)
+			r = shfs_graph_leaves(graph, &step->entry.command, add_leaf,
+			                      &step->leaves);
+	}
+	return r;
+}
+
 int shfs_rerun_check(struct shfs_rerun *rr)
 {
 	struct check c = { .rr = rr, .in_place = !rr->options.top };
@@ -837,7 +859,7 @@ int shfs_rerun_check(struct shfs_rerun *rr)
 	            ? shfs_mounts_list(SHFS_MOUNTS_ASK, rr->options.store_path, &c.mounts)
 	            : find_rerun_base(rr);
 	if (!r)
-		r = check_steps(&c);
+		r = check_steps(&c) ?: find_leaves(rr);
 	if (c.n_refused > REASONS_MAX)
 		shfs_error("… and for %zu more reasons", c.n_refused - REASONS_MAX);
 	for (size_t i = 0; i < rr->n; i++)

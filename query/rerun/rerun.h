@@ -15,7 +15,7 @@
 #pragma once
 
 #include "query/graph/stale.h"
-#include "query/history/definitions.h"
+#include "query/rerun/workflow.h"
 #include "query/restore/restore.h"
 
 enum shfs_rerun_outcome {
@@ -50,6 +50,8 @@ struct shfs_rerun_step {
 	const struct shfs_stale_run *stale; /* NULL: the user named it */
 	struct shfs_rerun_result *results;
 	size_t n_results;
+	struct shfs_names leaves; /* files outside that it writes, or may write; only if
+	                           * it waits when all is checked */
 	enum shfs_rerun_state state;
 	int status; /* with RAN and FAILED */
 };

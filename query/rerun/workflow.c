@@ -767,7 +767,8 @@ static int fill_step(struct builder *b, struct maker_step *m)
 	for (struct shfs_graph_version *v = m->maker->made; v && !r; v = v->next_made)
 		r = add_output(b, step, v->version.version_id);
 	if (!r)
-		r = shfs_graph_leaves(b->wf->graph, m->maker, add_leaves, &filling);
+		r = shfs_graph_leaves(b->wf->graph, &step->entry->command, add_leaves,
+		                      &filling);
 	if (!r)
 		r = shfs_graph_left_before(b->wf->graph, m->maker, add_by_way, &filling);
 	return r ? r : add_dirs(b->wf, step, &uses);

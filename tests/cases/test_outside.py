@@ -2,6 +2,7 @@
 """Files outside of all mounted directories: why names those that words tell of, and says that there may be others."""
 
 import json
+import os
 
 import pytest
 
@@ -129,6 +130,29 @@ def test_stale_by_way_of_another_place(sandbox, bash):
     assert sandbox.sh(whole).stdout == ""
     bash.run("seq 31 99 >> in1")
     assert stale_results(sandbox) == {"a", "e"}  # a backup is none if it follows
+
+
+def test_rerun_names_what_it_writes_outside(sandbox, bash):
+    """Before a command is run again that writes outside: neither compared nor put back, it is overwritten."""
+    sandbox.sh("seq 9 > in; mkdir ../tmp")
+    bash.run("sort -r in > ../tmp/reversed; tee ../tmp/copy < in > out; cat in > ~/kept")
+    bash.run("sort in > quiet; cat ../tmp/copy ../outside > /dev/null")
+    bash.run("echo 10 >> in")
+    left = [f"{sandbox.home}/{name}" for name in ("kept", "tmp/copy", "tmp/reversed")]
+    for path in left:
+        os.truncate(path, 0)
+
+    def outside(*args):
+        found = json.loads(sandbox.shfs("rerun", "--json", *args).stdout)["commands"]
+        return [sorted(c["outside"]) for c in found]
+
+    assert outside("-n") == outside("-n", "--scratch") == [left, []]
+    shown = sandbox.shfs("rerun", "-n").stdout.splitlines()
+    named = [line.split(": ")[1] for line in shown if line.startswith("         writes outside: ")]
+    assert [sorted(line.split(", ")) for line in named] == [["~/kept", "~/tmp/copy", "~/tmp/reversed"]]
+    assert [os.path.getsize(path) for path in left] == [0, 0, 0]
+    assert outside("--yes") == [left, []]
+    assert all(os.path.getsize(path) for path in left)
 
 
 @pytest.mark.parametrize("kind", ["samples", "whole"])
