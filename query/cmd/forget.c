@@ -5,6 +5,7 @@
 #include "query/history/entry.h"
 #include "query/history/filter.h"
 #include "query/history/version-spec.h"
+#include "query/rerun/before.h"
 
 #include "common/quote.h"
 #include "store/care/forget.h"
@@ -501,12 +502,29 @@ static int preview(struct job *j)
 	return code;
 }
 
+/* Looks for what commands that are run again have put into the store: it names files, and
+ * may hold their contents. */
+static int check_reruns(struct job *j)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = shfs_before_remove_ended(j->store, &path);
+
+	if (r)
+		return explain_forget_failure(j, r);
+	return path ? refuse_forget("a rerun that is at work, or was killed, keeps files "
+	                            "as they were: ",
+	                            path,
+	                            "let it end; after a kill, shfs rerun puts them back "
+	                            "(on the machine where it ran)")
+	            : 0;
+}
+
 static int do_it(struct job *j)
 {
 	int r, code;
 
 	j->show = false;
-	code = job_begin(j, true);
+	code = check_reruns(j) ?: job_begin(j, true);
 	if (!code)
 		code = check_any(j);
 	if (code)

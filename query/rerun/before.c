@@ -491,6 +491,60 @@ int shfs_before_drop(const struct shfs_before_place *place)
 	return r;
 }
 
+/* Removes a place of this host: 1; 0: its process lives, or the note is needed or
+ * damaged. */
+static int remove_place(const struct shfs_store *store, int places,
+                        struct shfs_before_place *place)
+{
+	_cleanup_before_ struct shfs_before before = { 0 };
+	bool ended = true;
+	int closed, r = open_place(store, places, false, place);
+
+	if (r == -EADDRINUSE || r == -ENOENT)
+		return r == -ENOENT;
+	if (r)
+		return r;
+	r = shfs_before_load(place, &before, &ended);
+	r = r == -EBADMSG ? 0 : r < 0 ? r : ended;
+	if (r > 0)
+		r = shfs_before_drop(place) ?: 1;
+	closed = shfs_before_close(store, place);
+	return closed && closed != -ENOTEMPTY && r >= 0 ? closed : r;
+}
+
+int shfs_before_remove_ended(const struct shfs_store *store, char **path)
+{
+	_cleanup_close_ int places =
+		openat(store->dirfd, PLACES,
+	               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd =
+		places < 0 ? -1 : openat(places, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int r = dir || errno == ENOENT ? 0 : -errno;
+	size_t len = strlen(store->host);
+	const struct dirent *e;
+
+	*path = NULL;
+	while (dir && !r && !*path && (e = shfs_readdir(dir, &r))) {
+		struct shfs_before_place place = { .dirfd = -1, .lock_fd = -1 };
+		bool here =
+			!strncmp(e->d_name, store->host, len) && e->d_name[len] == '-';
+
+		if (*e->d_name == '.' || strlen(e->d_name) >= sizeof(place.name))
+			continue;
+		strcpy(place.name, e->d_name);
+		r = here ? remove_place(store, places, &place) : 0;
+		if (!r)
+			*path = shfs_before_path(store, &place);
+		r = r < 0 ? r : r || *path ? 0 : -ENOMEM;
+	}
+	if (dir)
+		closedir(dir);
+	else
+		shfs_closep(&fd);
+	return r;
+}
+
 int shfs_before_note_end(int dirfd, int status)
 {
 	char text[16];

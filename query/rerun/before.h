@@ -72,6 +72,10 @@ struct shfs_before_place {
 	char name[160];
 };
 
+/* Removes the places of which the command has ended well, and the process is gone.
+ * *path: of a place that is still needed, or may be: malloc'ed; NULL: there is none. */
+_must_check_ int shfs_before_remove_ended(const struct shfs_store *store, char **path);
+
 /* Makes the place of this process. */
 _must_check_ int shfs_before_open(const struct shfs_store *store,
                                   struct shfs_before_place *out);

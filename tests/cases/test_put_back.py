@@ -11,7 +11,8 @@ import signal
 
 import pytest
 
-from harness import PREFIX, disk, seeds, stale_results, wait_until
+from harness import PREFIX, disk, ids_of, seeds, stale_results, wait_until
+from test_forget import SECRET, places
 
 pytestmark = pytest.mark.either
 
@@ -157,9 +158,9 @@ def slow(sandbox, mount, shell):
     return work
 
 
-def begin(sandbox, script="stat -c %a c", says="600\n"):
+def begin(sandbox, script="stat -c %a c", says="600\n", options=()):
     """A rerun whose step does all but end: then the script says this."""
-    process = sandbox.popen([f"{PREFIX}/bin/shfs", "rerun", "--yes"])
+    process = sandbox.popen([f"{PREFIX}/bin/shfs", "rerun", "--yes", *options])
     wait_until(lambda: sandbox.sh(script, check=False).stdout == says, "the step")
     return process
 
@@ -220,7 +221,8 @@ def test_a_damaged_note_can_be_removed(sandbox, slow):
     assert "put back" not in sandbox.shfs("rerun", "-n", check=False).stderr
 
 
-def test_a_killed_rerun_whose_command_ended_well(sandbox, mount, shell):
+@pytest.mark.parametrize("then", ["rerun", "forget"])
+def test_a_killed_rerun_whose_command_ended_well(sandbox, mount, shell, then):
     """It is kept: shfs had only not heard of its end."""
     mount()
     lay_out(sandbox)
@@ -231,8 +233,40 @@ def test_a_killed_rerun_whose_command_ended_well(sandbox, mount, shell):
     process.kill()
     process.wait()
     wait_until(lambda: glob.glob(f"{sandbox.store}/rerun/*/ended"), "the end of the step")
+    if then == "forget":
+        wait_until(lambda: not sandbox.sh("pgrep -xf 'sleep 1'", check=False).stdout, "all of the step to end")
+        sandbox.shfs("forget", "--yes", "a")
+        assert not os.listdir(f"{sandbox.store}/rerun")
     assert "put back" not in sandbox.shfs("rerun", "--yes").stderr
     assert sandbox.read("out").startswith(b"0\n1")
+
+
+@pytest.mark.users("ordinary")
+def test_nothing_is_forgotten_while_a_rerun_keeps_it(sandbox, mount, shell):
+    """What a command that is run again overwrites is copied into the store, if that does not archive it."""
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1000\nmax-read-size = 1000\n")
+    there = mount()
+    sandbox.write("long", SECRET.decode() + "\n" * 2000)
+    sandbox.sh("touch ok")
+    work = shell()
+    line = f"cat long > key; [ -e ok ] || {{ : > key; {SLEEP}; }}"
+    work.run(line)
+    work.run("rm ok")
+    there.settle()
+    process = begin(sandbox, "wc -c < key", "0\n", ["--force", "--command", *ids_of(sandbox, line)])
+    assert sandbox.shfs("forget", "--yes", "key", check=False).status == 4
+    process.kill()
+    process.wait()
+    wait_until(lambda: ended(sandbox), "the step to end")
+    [kept] = places(sandbox.store, SECRET)
+    assert kept.startswith("rerun/")
+    run = sandbox.shfs("forget", "--yes", "key", check=False)
+    assert run.status == 4 and "nothing is forgotten: a rerun" in run.stderr and os.path.dirname(kept) in run.stderr
+    sandbox.sh("touch ok")
+    sandbox.shfs("rerun", "--yes")
+    assert sandbox.read("key") == sandbox.read("long")
+    sandbox.shfs("forget", "--yes", "key")
+    assert not places(sandbox.store, SECRET) and not os.listdir(f"{sandbox.store}/rerun")
 
 
 def test_what_others_change_meanwhile_stays(sandbox, slow):
