@@ -341,6 +341,7 @@ static int json_import(const struct shfs_import_stats *s)
 	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
 	shfs_json_int(&json, "alive", (int64_t)s->alive);
 	shfs_json_int(&json, "missing", (int64_t)s->missing);
+	shfs_json_int(&json, "completed", (int64_t)s->completed);
 	if (*s->tree)
 		shfs_json_str(&json, "tree", s->tree);
 	else
@@ -367,6 +368,9 @@ static int show_import(const struct shfs_import_stats *s)
 		       s->objects, size.data ?: "",
 		       s->files_known || s->objects_known ? "; the others were there"
 		                                          : "");
+	if (s->completed)
+		printf("  %" PRIu64 " content%s had only a fingerprint here\n",
+		       s->completed, s->completed == 1 ? " of these" : "s of these");
 	if (*s->tree)
 		printf("  the files of %s are %s:/... here%s\n", s->tree, s->tree,
 		       s->several_trees ? "; so are those of other machines" : "");

@@ -234,6 +234,9 @@ int shfs_export_say_outside(struct shfs_workflow *wf, bool verify, bool *elsewhe
 		shfs_error("cannot verify: it would write %s, outside of the directory "
 		           "in which it runs",
 		           shown.data ?: "");
+		shfs_hint("without --verify it is written; run it where %s may be "
+		          "overwritten",
+		          all.n == 1 ? "this file" : "these files");
 		r = SHFS_EXIT_REFUSED;
 	} else if (!r && all.n) {
 		shfs_warn("it writes %s, outside of the directory in which it runs",

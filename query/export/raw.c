@@ -284,7 +284,7 @@ int shfs_raw_find(struct shfs_index *index, const struct shfs_ids *files, bool t
 
 	if (raw) {
 		raw->take_along = take_along;
-		r = files || take_along ? each_version(raw, index, files, find_one) : 0;
+		r = each_version(raw, index, files, find_one);
 	}
 	if (!r && raw->files)
 		r = each_version(raw, index, NULL, note_twice);

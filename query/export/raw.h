@@ -13,8 +13,7 @@
 struct shfs_raw;
 
 /* Looks at the versions of these files (NULL: of all), and where to take them along at
- * the files themselves. Of all files, it looks only to take them along: most of them are
- * what nobody wants archived. */
+ * the files themselves. */
 _must_check_ int shfs_raw_find(struct shfs_index *index, const struct shfs_ids *files,
                                bool take_along, struct shfs_raw **out);
 void shfs_raw_free(struct shfs_raw *raw); /* NULL is fine */

@@ -741,7 +741,7 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 	if (!r)
 		r = count_missing_objects(m);
 	if (!r)
-		r = learning_finish(&m->learning, &m->pruned);
+		r = learning_finish(&m->learning, &m->pruned, &m->stats.completed);
 	if (!r)
 		r = install_all(m, true);
 	if (!r)

@@ -64,6 +64,8 @@ struct shfs_import_stats {
 	uint64_t objects, objects_known, bytes;
 	uint64_t alive;   /* new recordings that had not ended when they were archived */
 	uint64_t missing; /* objects that the files name, and that were lost */
+	uint64_t completed; /* objects of which the journal here had the fingerprint alone
+	                     */
 	/* a tree of another machine that files are of; "": there is none */
 	char tree[SHFS_TREE_NAME_MAX];
 	bool several_trees;

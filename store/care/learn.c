@@ -151,13 +151,18 @@ static int compare_learned(const void *a, const void *b)
 	                           &((const struct learned *)b)->id);
 }
 
+static void sort_learned(struct learning *l)
+{
+	if (!l->is_sorted && l->n)
+		qsort(l->list, l->n, sizeof(*l->list), compare_learned);
+	l->is_sorted = true;
+}
+
 static size_t first_of(struct learning *l, const struct shfs_object_id *id)
 {
 	size_t first = 0, end = l->n;
 
-	if (!l->is_sorted && l->n)
-		qsort(l->list, l->n, sizeof(*l->list), compare_learned);
-	l->is_sorted = true;
+	sort_learned(l);
 	while (first < end) {
 		size_t middle = first + (end - first) / 2;
 
@@ -191,11 +196,16 @@ int learning_object(struct learning *l, const struct shfs_object_id *id, const v
 	return 0;
 }
 
-int learning_finish(const struct learning *l, const struct shfs_objects *pruned)
+int learning_finish(struct learning *l, const struct shfs_objects *pruned,
+                    uint64_t *completed)
 {
+	sort_learned(l);
+	*completed = 0;
 	for (size_t i = 0; i < l->n; i++)
-		if (!l->list[i].came && !shfs_objects_has(pruned, &l->list[i].id) &&
-		    shfs_object_is_pruned(l->store, &l->list[i].id) <= 0)
+		if (l->list[i].came)
+			*completed += !i || compare_learned(&l->list[i - 1], &l->list[i]);
+		else if (!shfs_objects_has(pruned, &l->list[i].id) &&
+		         shfs_object_is_pruned(l->store, &l->list[i].id) <= 0)
 			return -EBADMSG;
 	return 0;
 }

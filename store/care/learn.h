@@ -36,7 +36,7 @@ _must_check_ int learning_object(struct learning *learning,
                                  const struct shfs_object_id *id, const void *data,
                                  size_t len);
 
-/* Checks, when all objects came, that those which were learned are among them.
- * -EBADMSG: one did not, and is not among the pruned ones. */
-_must_check_ int learning_finish(const struct learning *learning,
-                                 const struct shfs_objects *pruned);
+/* Checks, when all objects came, that those which were learned are among them; counts
+ * these. -EBADMSG: one did not, and is not among the pruned ones. */
+_must_check_ int learning_finish(struct learning *learning,
+                                 const struct shfs_objects *pruned, uint64_t *completed);

@@ -132,7 +132,9 @@ def test_archives_with_data(raw, sandbox, other):
     assert told.count("warning") == 1 and "40 contents, as " in told and "--with-data takes along" in told
     _, told = tar_of(sandbox, ["raw/7.txt", "top"])
     assert told.count("warning") == 1 and "raw/7.txt@1 is not archived" in told
-    assert not tar_of(sandbox, [])[1] and not tar_of(sandbox, ["top"])[1]
+    _, told = tar_of(sandbox, [])
+    assert told.count("warning") == 1 and "40 contents, as " in told and "--with-data takes along" in told
+    assert not tar_of(sandbox, ["top"])[1]
     there("import", path)
     assert "not archived" in cat(there, sandbox, 7, check=1).stderr
     taken, told = tar_of(sandbox, "--with-data", ["."])
@@ -140,7 +142,9 @@ def test_archives_with_data(raw, sandbox, other):
     # of a store that has only the fingerprints, and of one that has nothing
     for store in other["SHFS_STORE"], other["SHFS_STORE"] + "-2":
         there = in_other(sandbox, {"SHFS_STORE": store})
-        there("import", taken)
+        had = 0 if store.endswith("-2") else 40
+        assert json.loads(there("import", "--json", "-n", taken).stdout)["completed"] == had
+        assert ("  40 contents of these had only a fingerprint here\n" in there("import", taken).stdout) == bool(had)
         for n in 0, 7, 39:
             assert cat(there, sandbox, n).stdout == f"{n}\n" * n
         assert not there("check").status and "imported: 0 of" in there("import", taken).stdout
