@@ -242,6 +242,9 @@ static void show_usage(struct show *s)
 	if (usage->max_rss_kib) {
 		shfs_buf_str(&s->out, ", a process of ");
 		shfs_show_size(&s->out, (uint64_t)usage->max_rss_kib << 10);
+	} else {
+		shfs_buf_str(&s->out, ", no process larger than an earlier one of its "
+		                      "shell");
 	}
 	shfs_buf_char(&s->out, '\n');
 }

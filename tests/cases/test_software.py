@@ -349,7 +349,10 @@ def test_usage(sandbox, mounted, shell, kind):
     assert used[f"({line}; true)"]["user_us"] >= 200000
     assert "max_rss_kib" not in used["true"] and sum(used["true"].values()) < user
     assert sum(used["i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"].values()) > 0
-    assert " user, " in sandbox.shfs("show", ids[line]).stdout
+    largest = ", no process larger than an earlier one of its shell"
+    shown = {text: sandbox.shfs("show", ids[text]).stdout for text in (line, "true")}
+    assert " user, " in shown[line] and ", a process of " in shown[line] and largest not in shown[line]
+    assert largest in shown["true"]
     sh.run("echo 1 > in")
     sh.run(f"{line} < in > out; true < in")
     sh.run("echo 2 > in")
