@@ -185,7 +185,7 @@ struct way {
 };
 
 static int note_leaver(const char *path, struct maker_key by, int64_t process_id,
-                       void *arg)
+                       const struct graph_read *only, void *arg)
 {
 	struct way *way = arg;
 

@@ -127,7 +127,7 @@ struct shfs_graph {
 	struct shfs_id_table sources; /* python.c's */
 	struct shfs_id_table notes;   /* jobs.c's, by file */
 	struct graph_reads reads;     /* of the maker that is being looked up */
-	uint64_t hashed_bytes;        /* joins.c's, of files */
+	uint64_t hashed_bytes;        /* joins.c's and copied.c's, of files */
 	struct shfs_id_table named;   /* passed.c's, by command */
 	size_t n_walks;               /* passed.c's, so far */
 	char **roots; /* outside.c's: all directories that were recorded */
@@ -165,6 +165,10 @@ _must_check_ int shfs_graph_restored_from(struct shfs_graph *g,
                                           const struct shfs_version *v,
                                           int64_t *version_id);
 
+/* Reads a file of that size, if it is no larger than 16 MiB: 1 and the object with these
+ * bytes; 0: there is none (joins.c). */
+_must_check_ int shfs_graph_object_of_file(struct shfs_graph *g, const char *path,
+                                           uint64_t size, struct shfs_object_id *id);
 /* The version elsewhere that v is a copy of, as far as its content tells (joins.c). */
 _must_check_ int shfs_graph_joined(struct shfs_graph *g, const struct shfs_version *v,
                                    int64_t *version_id);
@@ -246,6 +250,7 @@ void shfs_graph_python_free(struct shfs_graph *g);
 
 /* How a process uses such a file, as far as words tell. */
 enum outside_as {
+	OUTSIDE_INTO, /* a directory that a program may have copied files into */
 	OUTSIDE_NAMED,
 	OUTSIDE_WORD_OUT, /* named where outputs are: cp x FILE, -o FILE */
 	OUTSIDE_STREAM_OUT
@@ -275,6 +280,14 @@ _must_check_ int shfs_graph_words(const struct shfs_command_row *command, shfs_w
 _must_check_ int shfs_graph_text_names(const struct shfs_command_row *command,
                                        const char *path, enum word_role *roles);
 
+/* --- what was copied into a directory outside (copied.c) --- */
+
+/* Has the process copied the file to this path outside, in that directory? 1, and the
+ * read of the file; 0, or a negative errno. */
+_must_check_ int shfs_graph_copied_to(struct shfs_graph *g, int64_t process_id,
+                                      const char *dir, const char *path,
+                                      struct graph_read *read);
+
 /* --- from command to command by way of such a file (passed.c) --- */
 
 /* Calls fn for each read of an earlier command that went into what the maker makes, with
@@ -283,9 +296,10 @@ typedef int (*shfs_passed_fn)(const struct graph_read *read, const char *path, v
 _must_check_ int shfs_graph_passed(struct shfs_graph *g, struct maker_key key,
                                    shfs_passed_fn fn, void *arg);
 /* Calls fn for each file outside that the maker took from an earlier one of its session:
- * with the one that left it, and the process of that which named it. */
+ * with the one that left it, and the process of that which named it; only: the one read
+ * that went into it, or NULL: all of that maker. */
 typedef int (*shfs_taken_fn)(const char *path, struct maker_key by, int64_t process_id,
-                             void *arg);
+                             const struct graph_read *only, void *arg);
 _must_check_ int shfs_graph_taken(struct shfs_graph *g, struct maker_key key,
                                   shfs_taken_fn fn, void *arg);
 /* Is the file as the command left it: was it changed last while that ran? 1, 0, or a

@@ -189,33 +189,43 @@ static int may_be_copied(struct shfs_graph *g, const struct shfs_version *v)
 #define HASHED_MAX     (UINT64_C(16) << 20) /* bytes of a file that is read */
 #define HASHED_ALL_MAX (UINT64_C(64) << 20) /* and of all, for one graph */
 
-/* Reads the file, if it still is as the version says: 1 and the name of the object with
- * these bytes; 0: there is none. */
-static int find_object_of_file(struct shfs_graph *g, const struct shfs_version *v,
-                               char name[static 44])
+int shfs_graph_object_of_file(struct shfs_graph *g, const char *path, uint64_t size,
+                              struct shfs_object_id *id)
 {
 	_cleanup_close_ int fd =
-		shfs_path_is_here(v->path)
-			? open(v->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-			: -1;
-	struct shfs_object_id id = { 0 };
+		open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	_cleanup_buf_ struct shfs_buf bytes = { 0 };
 	struct stat st;
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-	    (uint64_t)st.st_size != v->size || v->size > HASHED_MAX ||
-	    g->hashed_bytes + v->size > HASHED_ALL_MAX ||
+	    (uint64_t)st.st_size != size || size > HASHED_MAX ||
+	    g->hashed_bytes + size > HASHED_ALL_MAX)
+		return 0;
+	g->hashed_bytes += size;
+	r = shfs_read_fd(fd, HASHED_MAX, &bytes);
+	if (r || bytes.len != size)
+		return r == -ENOMEM ? r : 0;
+	r = shfs_index_find_object(g->index, bytes.data ?: "", bytes.len, id);
+	return r == -ENOMEM ? r : r > 0;
+}
+
+/* Reads the file, if it still is as the version says: 1 and the name of the object with
+ * these bytes; 0: there is none. */
+static int find_object_of_file(struct shfs_graph *g, const struct shfs_version *v,
+                               char name[static 44])
+{
+	struct shfs_object_id id;
+	struct stat st;
+	int r;
+
+	if (!shfs_path_is_here(v->path) || lstat(v->path, &st) ||
 	    shfs_timespec_ns(st.st_mtim) != v->mtime_ns)
 		return 0;
-	g->hashed_bytes += v->size;
-	r = shfs_read_fd(fd, HASHED_MAX, &bytes);
-	if (r || bytes.len != v->size)
-		return r == -ENOMEM ? r : 0;
-	r = shfs_index_find_object(g->index, bytes.data, bytes.len, &id);
+	r = shfs_graph_object_of_file(g, v->path, v->size, &id);
 	if (r > 0)
 		shfs_object_name(&id, name);
-	return r == -ENOMEM ? r : r > 0;
+	return r;
 }
 
 /* Looks among the versions with the content that the file has now. */

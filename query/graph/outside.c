@@ -9,6 +9,7 @@
 
 #include "common/operand.h"
 #include "common/path.h"
+#include "common/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -175,6 +176,38 @@ static int name_operand(const char *operand, bool is_output, void *arg)
 	             : r;
 }
 
+/* Calls fn for a word that may name a directory outside. */
+static int name_directory(const struct naming *n, const char *word)
+{
+	_cleanup_free_ char *joined = shfs_path_join(n->cwd, word), *path = NULL;
+	struct stat st;
+
+	path = joined ? shfs_path_absolute(joined) : NULL;
+	if (!path)
+		return -ENOMEM;
+	if (is_below_root(n->g, path) || shfs_path_is_system(path) ||
+	    (!lstat(path, &st) && !S_ISDIR(st.st_mode)))
+		return 0;
+	return n->fn(path, OUTSIDE_INTO, n->arg);
+}
+
+/* The last word, and one behind "-t". */
+static int name_directories(const struct naming *n, const struct shfs_process_row *row)
+{
+	const char *name = basename(row->exe), *before = "", *end;
+	int r = 0;
+
+	if (!shfs_program_is_copier(name, strlen(name)))
+		return 0;
+	end = row->argv + row->argv_len;
+	for (const char *word = row->argv; word < end && !r;
+	     before = word, word += strlen(word) + 1)
+		if (*word && *word != '-' && word > row->argv &&
+		    (!strcmp(before, "-t") || word + strlen(word) + 1 >= end))
+			r = name_directory(n, word);
+	return r;
+}
+
 int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bool links,
                      shfs_outside_fn fn, void *arg)
 {
@@ -190,9 +223,10 @@ int shfs_graph_named(struct shfs_graph *g, const struct shfs_process_fact *p, bo
 		return MIN(r, 0); /* nothing is known of what lies on another machine */
 	naming.cwd = row.cwd;
 	r = each_stream(g, p->streams_id, fn, arg);
-	return r ? r
-	         : shfs_operands_each(row.exe, row.argv, row.argv_len, name_operand,
-	                              &naming);
+	if (!r)
+		r = shfs_operands_each(row.exe, row.argv, row.argv_len, name_operand,
+		                       &naming);
+	return r ? r : name_directories(&naming, &row);
 }
 
 /* --- of a maker --- */

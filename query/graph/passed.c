@@ -11,7 +11,8 @@
  * changed last. An earlier one does not count, as the file was overwritten since, unless
  * the nearest may only have appended to it. Two commands that only read the file, or that
  * append to the same log, are not joined. What the shell itself wrote is seen by no
- * process: the text of a redirection tells of it.
+ * process: the text of a redirection tells of it. What was copied with a directory is
+ * found by copied.c; only the file of that name went into it.
  */
 #include "query/graph/internal.h"
 
@@ -206,12 +207,15 @@ struct passing {
 static int pass_into(struct passing *p, struct maker_key key);
 
 static int pass_reads(const char *path, struct maker_key from, int64_t process_id,
-                      void *arg)
+                      const struct graph_read *only, void *arg)
 {
 	struct graph_reads reads = { 0 };
 	struct passing *p = arg;
-	int r = shfs_graph_reads(p->g, from, BY_ANOTHER, &reads);
+	int r;
 
+	if (only)
+		return p->fn(only, path, p->arg);
+	r = shfs_graph_reads(p->g, from, BY_ANOTHER, &reads);
 	for (size_t i = 0; i < reads.n && !r; i++)
 		r = p->fn(&reads.list[i], path, p->arg);
 	free(reads.list);
@@ -264,7 +268,8 @@ static int find_left(struct shfs_graph *g, int64_t command_id, const char *path,
 	for (size_t i = 0; i < (r ? 0 : named->n); i++) {
 		const struct named_file *f = &named->list[i];
 
-		if (!strcmp(f->path, path) && (!*out || f->as > (*out)->as))
+		if (f->as != OUTSIDE_INTO && !strcmp(f->path, path) &&
+		    (!*out || f->as > (*out)->as))
 			*out = f;
 	}
 	if (r || !*out)
@@ -289,6 +294,8 @@ struct leaver {
 	int64_t process_id; /* that named the file; 0: only the text tells of it */
 	/* whether the command kept what the file held before */
 	enum keeps { KEEPS_NOTHING, MAY_KEEP, KEEPS } keeps;
+	bool copied; /* into a directory: */
+	struct graph_read read;
 };
 
 /* May a command that has the file as its output have kept what it held before? */
@@ -309,6 +316,27 @@ static enum keeps may_keep(const struct shfs_command_row *c, enum outside_as as,
 		if (strstr(c->text, hints[i]))
 			return KEEPS;
 	return KEEPS_NOTHING;
+}
+
+/* Has the command copied the file there, with a directory? */
+static int has_copied(struct shfs_graph *g, int64_t command_id, const char *path,
+                      struct leaver *out)
+{
+	const struct shfs_named *named;
+	int r = named_by_command(g, command_id, &named);
+
+	for (size_t i = 0; i < (r ? 0 : named->n) && !r; i++) {
+		const struct named_file *f = &named->list[i];
+
+		if (f->as == OUTSIDE_INTO)
+			r = shfs_graph_copied_to(g, f->process_id, f->path, path,
+			                         &out->read);
+		if (r > 0)
+			out->process_id = f->process_id;
+	}
+	out->copied = r > 0;
+	out->keeps = KEEPS_NOTHING;
+	return r;
 }
 
 /* Did the command leave the file? 1 and *out, or 0. */
@@ -335,8 +363,9 @@ static int is_leaver(struct shfs_graph *g, int64_t command_id, const char *path,
 	             : roles & WORD_APPENDED ? KEEPS
 	                                     : MAY_KEEP;
 	/* a process that only named the file is taken for a reader */
-	return (roles &
-	        (WORD_WRITTEN | WORD_APPENDED | (file ? WORD_CHANGED : WORD_OTHER))) != 0;
+	if (roles & (WORD_WRITTEN | WORD_APPENDED | (file ? WORD_CHANGED : WORD_OTHER)))
+		return 1;
+	return has_copied(g, command_id, path, out);
 }
 
 /* Finds the last of these commands that left the file: 1; 0: none did, or it was changed
@@ -438,7 +467,7 @@ static int has_own(struct shfs_graph *g, int64_t command_id,
 	for (size_t i = 0; i < (r ? 0 : named->n) && !r; i++) {
 		const struct named_file *f = &named->list[i];
 
-		if (f->as == OUTSIDE_NAMED || f->first_ns >= file->first_ns ||
+		if (f->as <= OUTSIDE_NAMED || f->first_ns >= file->first_ns ||
 		    strcmp(f->path, file->path) != 0)
 			continue;
 		r = shfs_graph_command(g, command_id, &c);
@@ -525,7 +554,8 @@ static int take_from_leaver(const char *path, const struct leaver *leaver, void 
 		return r;
 	by = (struct maker_key){ leaver->command_id, 0,
 		                 shfs_graph_job_of(jobs, leaver->process_id) };
-	return t->fn(path, by, leaver->process_id, t->arg);
+	return t->fn(path, by, leaver->process_id, leaver->copied ? &leaver->read : NULL,
+	             t->arg);
 }
 
 static int take(struct shfs_graph *g, const struct before *before, const char *path,
@@ -657,7 +687,7 @@ int shfs_graph_leaves(struct shfs_graph *g, const struct shfs_command_row *c,
 		const struct named_file *f = &named->list[i];
 
 		/* else the shell itself may have had it from the beginning */
-		if (f->as == OUTSIDE_WORD_OUT ||
+		if (f->as == OUTSIDE_WORD_OUT || f->as == OUTSIDE_INTO ||
 		    (f->as == OUTSIDE_STREAM_OUT && c->text && strchr(c->text, '>')))
 			r = fn(f->path, arg);
 	}
@@ -680,7 +710,10 @@ static int name_all(struct shfs_graph *g, int64_t command_id,
 		bool is_left = false;
 
 		for (size_t k = 0; k < left->n && !is_left; k++)
-			is_left = !strcmp(left->list[k].path, f->path);
+			is_left =
+				left->list[k].as == OUTSIDE_INTO
+					? shfs_path_is_below(f->path, left->list[k].path)
+					: !strcmp(left->list[k].path, f->path);
 		key = (struct maker_key){ command_id, 0,
 			                  is_left ? shfs_graph_job_of(jobs, f->process_id)
 			                          : 0 };

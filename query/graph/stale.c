@@ -790,7 +790,8 @@ struct taking {
 };
 
 /* Adds a file outside as a result of the run that left it, and an input of this one. */
-static int add_taken(const char *path, struct maker_key by, int64_t process_id, void *arg)
+static int add_taken(const char *path, struct maker_key by, int64_t process_id,
+                     const struct graph_read *only, void *arg)
 {
 	struct taking *t = arg;
 	struct shfs_stale *s = t->s;

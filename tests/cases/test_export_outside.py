@@ -76,6 +76,22 @@ def test_by_way_of(sandbox, inputs, shell, how, kind, form):
     run_again(sandbox, form, *names.split(), left=left.split())
 
 
+@pytest.mark.parametrize("form", FORMS[:2])
+def test_a_directory_that_was_copied(sandbox, bash, form):
+    for line in ("cp -r . $TMPDIR/d", "rev $TMPDIR/d/a.in > end"):
+        bash.run(line)
+    sandbox.write_outside(f"{sandbox.path}/tmp/d/b.in", "something else\n")
+    bash.run("rev $TMPDIR/d/b.in > other")
+    sandbox.write_outside(f"{sandbox.path}/tmp/d/a.in", "something else\n")
+    export = Export(sandbox, form)
+    # what lies there now is not what was copied
+    assert "cp -r" not in export.text("other").stdout
+    sandbox.sh("rm $TMPDIR/d/a.in")
+    done = export.text("end")
+    assert written(done) == {"a.in", "d"} and done.stderr.count("warning") == 1, done.stderr
+    same(sandbox, export.run("end"), "end")
+
+
 def test_snakemake(sandbox, bash):
     """All of them in one project, as it takes seconds to start."""
     for lines, _, _ in WAYS.values():

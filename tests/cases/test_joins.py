@@ -148,6 +148,10 @@ BY_NAME = {
                      "head -5 $T/x > top; : $T/x"],
     "overwritten": ["cp in2 $T/x", "cp in $T/x", "head -5 $T/x > top"],
     "made anew of nothing": ["sort in2 > $T/x", "cp in $T/x", "head -5 $T/x > top"],
+    "copied with a directory": ["cp -r . $T/d", "rev $T/d/in > top"],
+    "with one below": ["mkdir -p e/f; cp in e/f/in; cp in2 e/in", "cp -rp e $T/; rm -r e", "head -3 $T/e/f/in > top"],
+    "into one": ["mkdir $T/k; cp in2 in one -t $T/k", "(cd $T/k; head -3 in) > top"],
+    "and gone since": ["cp -r . $T/d", "rev $T/d/in > top; rm $T/d/*"],
     "packed": ["tar cf $T/x.tar in", "tar xOf $T/x.tar > top"],
     "in a subshell": ["(cd $T && sort $OLDPWD/in > x)", "(cd $T && head -5 x > $OLDPWD/top)"],
 }
