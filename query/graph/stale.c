@@ -125,6 +125,28 @@ struct writer {
 	int64_t command_id, process_id, end_ns;
 };
 
+/* Moves of one content by one command that are followed. */
+#define MOVES_MAX 16
+
+/* Did the move only bring back what had been moved away from that path? */
+static int is_moved_back(struct shfs_stale *s, const struct shfs_access *a,
+                         int64_t version_id)
+{
+	struct shfs_version_fact f;
+	int r = shfs_facts_version(s->graph->facts, a->file_id << 32 | a->seen_n, &f);
+
+	for (int moves = 0;
+	     r > 0 && moves < MOVES_MAX && f.origin_version_id && !f.again &&
+	     (f.carried || f.source == SHFS_SOURCE_RENAMED ||
+	      f.source == SHFS_SOURCE_LINKED);
+	     moves++) {
+		if (f.origin_version_id == version_id)
+			return 1;
+		r = shfs_facts_version(s->graph->facts, f.origin_version_id, &f);
+	}
+	return MIN(r, 0);
+}
+
 /* Finds a writer of the same content, or a move to its path, later than w. A command that
  * moves what it has made to its place (cmd > tmp && mv tmp file) has made it by the
  * process that wrote it. */
@@ -137,6 +159,9 @@ static int later_writer(struct shfs_stale *s, bool moved,
 	int r = shfs_facts_last_made(facts, v->version_id, moved, &a);
 
 	if (r <= 0 || shfs_access_end_ns(&a) <= w->end_ns)
+		return MIN(r, 0);
+	r = moved ? is_moved_back(s, &a, v->version_id) : 0;
+	if (r)
 		return MIN(r, 0);
 	later = (struct writer){ .process_id = a.access_id >> 32,
 		                 .end_ns = shfs_access_end_ns(&a) };
@@ -166,9 +191,6 @@ static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 	}
 	return 1;
 }
-
-/* Moves of one content by one command that are followed. */
-#define MOVES_MAX 16
 
 /* Goes from a version that a command moved to its place to the one that the same command
  * wrote. */

@@ -138,6 +138,19 @@ def test_what_failed_leaves_the_tree_as_it_was(sandbox, mount, shell, seed):
     assert [c["status"] for c in commands if c["text"] == line][0] != 0
 
 
+def test_what_only_came_back_is_no_result(sandbox, mount, shell):
+    """A failed command has moved a file away, and back: it is not the command's work."""
+    there = mount()
+    lay_out(sandbox)
+    move = "import os; os.rename('a', 'n'); os.link('n', 'a'); os.rename('b', 'm'); os.rename('m', 'b')"
+    let_be_due(sandbox, shell(), f'sort in > out; [ -e ok ] || {{ python3 -c "{move}"; kill -TERM $$; }}')
+    there.settle()
+    assert stale_results(sandbox) == {"out"}
+    assert sandbox.shfs("rerun", "--yes", check=False).status == 1
+    there.settle()
+    assert stale_results(sandbox) == {"out"}
+
+
 # --- killed, interrupted ---
 
 SLEEP = f"sleep 60.{os.getpid()}"  # no other worker's
