@@ -129,6 +129,7 @@ struct shfs_graph {
 	struct graph_reads reads;     /* of the maker that is being looked up */
 	uint64_t hashed_bytes;        /* joins.c's and copied.c's, of files */
 	struct shfs_id_table named;   /* passed.c's, by command */
+	struct shfs_left *left;       /* likewise, by command and path */
 	size_t n_walks;               /* passed.c's, so far */
 	char **roots; /* outside.c's: all directories that were recorded */
 	size_t n_roots;

@@ -31,6 +31,7 @@
 #define TICK_NS       10000000 /* times of files may be so much too early */
 #define APPENDS_MAX   64       /* to one file, one after the other */
 #define WALKS_MAX     5000     /* of one graph */
+#define LEFT_MAX      100000   /* answers that one graph remembers */
 
 /* The files outside that the processes of a command name. */
 struct shfs_named {
@@ -64,15 +65,6 @@ static void named_free(struct shfs_named *named)
 static void named_freep(struct shfs_named **named)
 {
 	named_free(*named);
-}
-
-void shfs_graph_passed_free(struct shfs_graph *g)
-{
-	struct shfs_id_table *t = &g->named;
-
-	for (size_t i = 0; t->bits && i < (size_t)1 << t->bits; i++)
-		named_free(t->slots[i].value);
-	free(t->slots);
 }
 
 static int add_named(const char *path, enum outside_as as, void *arg)
@@ -339,9 +331,8 @@ static int has_copied(struct shfs_graph *g, int64_t command_id, const char *path
 	return r;
 }
 
-/* Did the command leave the file? 1 and *out, or 0. */
-static int is_leaver(struct shfs_graph *g, int64_t command_id, const char *path,
-                     struct leaver *out)
+static int look_for_leaver(struct shfs_graph *g, int64_t command_id, const char *path,
+                           struct leaver *out)
 {
 	const struct named_file *file;
 	enum word_role roles = 0;
@@ -366,6 +357,72 @@ static int is_leaver(struct shfs_graph *g, int64_t command_id, const char *path,
 	if (roles & (WORD_WRITTEN | WORD_APPENDED | (file ? WORD_CHANGED : WORD_OTHER)))
 		return 1;
 	return has_copied(g, command_id, path, out);
+}
+
+/* Whether a command left a file, as it was found once: many ask about the same ones. */
+struct shfs_left {
+	int is_left;
+	struct leaver leaver;
+	UT_hash_handle hh;
+	struct {
+		int64_t command_id;
+		char path[];
+	} key;
+};
+
+static int note_leaver(struct shfs_graph *g, const struct leaver *leaver, int is_left,
+                       const void *key, size_t key_len)
+{
+	struct shfs_left *left = malloc(sizeof(*left) + key_len);
+
+	if (!left)
+		return -ENOMEM;
+	left->is_left = is_left;
+	left->leaver = *leaver;
+	memcpy(&left->key, key, key_len);
+	HASH_ADD_KEYPTR(hh, g->left, &left->key, key_len, left);
+	if (left->hh.tbl)
+		return is_left;
+	free(left);
+	return -ENOMEM;
+}
+
+/* Did the command leave the file? 1 and *out, or 0. */
+static int is_leaver(struct shfs_graph *g, int64_t command_id, const char *path,
+                     struct leaver *out)
+{
+	_cleanup_buf_ struct shfs_buf key = { 0 };
+	struct shfs_left *left;
+	int r;
+
+	shfs_buf_add(&key, &command_id, sizeof(command_id));
+	shfs_buf_str(&key, path);
+	if (key.failed)
+		return -ENOMEM;
+	HASH_FIND(hh, g->left, key.data, key.len, left);
+	if (left) {
+		*out = left->leaver;
+		return left->is_left;
+	}
+	*out = (struct leaver){ 0 };
+	r = look_for_leaver(g, command_id, path, out);
+	return r < 0 || HASH_COUNT(g->left) >= LEFT_MAX
+	               ? r
+	               : note_leaver(g, out, r, key.data, key.len);
+}
+
+void shfs_graph_passed_free(struct shfs_graph *g)
+{
+	struct shfs_id_table *t = &g->named;
+	struct shfs_left *left, *next;
+
+	for (size_t i = 0; t->bits && i < (size_t)1 << t->bits; i++)
+		named_free(t->slots[i].value);
+	free(t->slots);
+	HASH_ITER (hh, g->left, left, next) {
+		HASH_DEL(g->left, left);
+		free(left);
+	}
 }
 
 /* Finds the last of these commands that left the file: 1; 0: none did, or it was changed
