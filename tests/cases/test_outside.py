@@ -237,8 +237,8 @@ def test_what_a_command_keeps_outside(sandbox, bash):
 
 def test_stages(sandbox, bash):
     """Stages of a pipeline that touch no file of the mount; they need not begin before the one that does."""
-    for line in (f"(:; cat {A} - < <(sleep .5); :) | sort > a", f"tac {A} - < <(sleep .5) | (sleep .1; exec sort) | cat > b",
-                 f"sleep .5 | paste {A} - | rev > c"):
+    for line in (f"(:; cat {A} - < <(sleep 1.5); :) | sort > a", f"tac {A} - < <(sleep 1.5) | (sleep .1; exec sort) | cat > b",
+                 f"sleep 1.5 | paste {A} - | rev > c"):
         bash.run(line)
     assert all(f"{A}@1  source" in sandbox.shfs("why", name).stdout for name in "abc")
     bash.run(f"echo more >> {A}; sleep .05")
