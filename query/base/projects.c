@@ -3,16 +3,19 @@
 #include "query/base/projects.h"
 
 #include "common/io.h"
+#include "common/lock.h"
 #include "common/path.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME      "projects"
-#define BYTES_MAX (4 << 20)
+#define NAME         "projects"
+#define BYTES_MAX    (4 << 20)
+#define LOCK_WAIT_MS 5000
 
 static const char *const state_names[] = {
 	[SHFS_PROJECT_KNOWN] = "known",
@@ -126,11 +129,23 @@ static void copy_lines(const struct shfs_buf *text, const char *dir, const char 
 	}
 }
 
+/* Two processes of one host: a lock of the file system may hang where that is served. */
+static int lock_projects(int dirfd)
+{
+	char name[80];
+	struct stat st;
+
+	if (fstat(dirfd, &st))
+		return -errno;
+	snprintf(name, sizeof(name), "projects-%" PRIu64 "-%" PRIu64, (uint64_t)st.st_dev,
+	         (uint64_t)st.st_ino);
+	return shfs_lock_take(name, LOCK_WAIT_MS);
+}
+
 static int update(const char *store_path, const char *dir, const char *state,
                   bool only_if_new)
 {
-	/* the lock is on the directory: the file is replaced */
-	_cleanup_close_ int dirfd = open(store_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int dirfd = open(store_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_close_ int lockfd = -1;
 	_cleanup_buf_ struct shfs_buf text = { 0 }, out = { 0 };
 	bool had = false;
@@ -140,9 +155,9 @@ static int update(const char *store_path, const char *dir, const char *state,
 		return -EINVAL;
 	if (dirfd < 0)
 		return -errno;
-	lockfd = openat(dirfd, "state", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (lockfd < 0 || flock(lockfd, LOCK_EX))
-		return -errno;
+	lockfd = lock_projects(dirfd);
+	if (lockfd < 0)
+		return lockfd;
 	r = read_text(dirfd, &text);
 	if (r)
 		return r;

@@ -47,8 +47,8 @@ const struct shfs_project *shfs_projects_around(const struct shfs_projects *proj
 
 /*
  * Sets the state of a project, and adds it if it is new; note: adds it as KNOWN, if it is
- * new. Two processes do so one after the other; durable on return. The store exists.
- * -EINVAL: the path cannot be kept.
+ * new. Two processes of one host do so one after the other; durable on return. The store
+ * exists. -EINVAL: the path cannot be kept.
  */
 _must_check_ int shfs_projects_set(const char *store_path, const char *dir,
                                    enum shfs_project_state state);
