@@ -595,6 +595,33 @@ static void x_access(struct coder *c, unsigned head, uint64_t now_ns,
 	x_contents(c, shape, file, a);
 }
 
+static void x_former(struct coder *c, struct shfs_former *f)
+{
+	f->flags = x_u32(c, f->flags);
+	if (f->flags & (SHFS_FORMER_STATUS | SHFS_FORMER_TIME)) {
+		f->mode = x_u32(c, f->mode);
+		f->mtime_ns = (int64_t)x_fixed64(c, f->mtime_ns);
+	}
+	if (f->flags & SHFS_FORMER_STATUS) {
+		f->uid = x_u32(c, f->uid);
+		f->gid = x_u32(c, f->gid);
+		f->links = x_u64(c, f->links);
+		f->rdev = x_u64(c, f->rdev);
+	}
+	if (f->flags & (SHFS_FORMER_STATUS | SHFS_FORMER_NUMBER)) {
+		f->dev = x_u64(c, f->dev);
+		f->ino = x_u64(c, f->ino);
+	}
+	if (f->flags & SHFS_FORMER_XATTRS)
+		f->xattrs = x_bytes(c, f->xattrs);
+	if (f->flags & SHFS_FORMER_DIRECTORY)
+		f->directory_mtime_ns = (int64_t)x_fixed64(c, f->directory_mtime_ns);
+	if (f->flags & SHFS_FORMER_DIRECTORY2)
+		f->directory2_mtime_ns = (int64_t)x_fixed64(c, f->directory2_mtime_ns);
+	if (f->flags & SHFS_FORMER_TEXT)
+		f->text = x_bytes(c, f->text);
+}
+
 static void x_pathop(struct coder *c, unsigned head, struct shfs_rec_pathop *o)
 {
 	struct shfs_record_context *last = c->context;
@@ -743,9 +770,16 @@ static int context_begin(struct shfs_record_context *context)
  * them skip them. */
 static bool has_more_fields(const struct shfs_record *rec)
 {
-	return (rec->type == SHFS_REC_PROCESS &&
-	        (rec->process.streams.len || rec->process.environment.len)) ||
-	       rec->type == SHFS_REC_PROGRAM;
+	switch (rec->type) {
+	case SHFS_REC_PROCESS:
+		return rec->process.streams.len || rec->process.environment.len;
+	case SHFS_REC_ACCESS:
+		return rec->access.directory_mtime_ns;
+	case SHFS_REC_PATHOP:
+		return rec->pathop.former.flags;
+	default:
+		return rec->type == SHFS_REC_PROGRAM;
+	}
 }
 
 /* end: of the body; NULL where it is written. */
@@ -754,6 +788,11 @@ static void x_more_fields(struct coder *c, const unsigned char *end,
 {
 	struct shfs_rec_process *p = &rec->process;
 
+	if (rec->type == SHFS_REC_ACCESS)
+		rec->access.directory_mtime_ns =
+			(int64_t)x_fixed64(c, rec->access.directory_mtime_ns);
+	if (rec->type == SHFS_REC_PATHOP)
+		x_former(c, &rec->pathop.former);
 	if (rec->type != SHFS_REC_PROCESS)
 		return;
 	p->streams = x_streams(c, p->streams);
@@ -897,6 +936,30 @@ void shfs_record_context_free(struct shfs_record_context *context)
 		shfs_buf_free(&context->files->names);
 	free(context->files);
 	*context = (struct shfs_record_context){ 0 };
+}
+
+/* --- what a change did away with --- */
+
+void shfs_former_pack(const struct shfs_former *former, struct shfs_buf *out)
+{
+	struct coder c = { .out = out };
+	struct shfs_former copy = *former;
+
+	shfs_buf_reserve(out, FIXED_MAX);
+	x_former(&c, &copy);
+}
+
+int shfs_former_unpack(const void *data, size_t len, struct shfs_former *out)
+{
+	struct shfs_cursor in = { data, (const unsigned char *)data + len, false };
+	struct coder c = { .in = &in };
+	struct shfs_former f = { 0 };
+
+	x_former(&c, &f);
+	if (in.failed)
+		return -EBADMSG;
+	*out = f;
+	return 0;
 }
 
 void shfs_record_contents(struct shfs_record *rec, struct shfs_content *out[static 3])

@@ -183,8 +183,9 @@ struct shfs_rec_access {
 	struct shfs_bytes path; /* when the access ended; relative to root; of a file
 	                           outside: absolute */
 	uint64_t dev, ino;
-	struct shfs_content seen; /* the content it read; KNOWN only with READ */
-	struct shfs_content made; /* the content it left; KNOWN only with WRITTEN */
+	struct shfs_content seen;   /* the content it read; KNOWN only with READ */
+	struct shfs_content made;   /* the content it left; KNOWN only with WRITTEN */
+	int64_t directory_mtime_ns; /* with CREATED: of its directory before; 0 unknown */
 };
 
 enum shfs_pathop {
@@ -207,6 +208,44 @@ enum shfs_pathop {
 	SHFS_OP_XATTR = 13,
 };
 
+enum shfs_former_flags {
+	SHFS_FORMER_STATUS = 1 << 0, /* mode to mtime_ns */
+	SHFS_FORMER_XATTRS = 1 << 1,
+	SHFS_FORMER_DIRECTORY = 1 << 2,
+	SHFS_FORMER_DIRECTORY2 = 1 << 3,
+	SHFS_FORMER_TEXT = 1 << 4,
+	/* in no record: the index sets them (store/index/former.c) */
+	SHFS_FORMER_TIME = 1 << 8,   /* mode and mtime_ns alone */
+	SHFS_FORMER_NUMBER = 1 << 9, /* dev and ino alone */
+};
+
+/*
+ * What a change did away with: with CHMOD, CHOWN, UTIMES and XATTR the attributes that
+ * path had; with UNLINK, RMDIR and RENAME what the file that lost its name was (with
+ * RENAME: that was at path2). Not of a file that keeps another name: xattrs.
+ */
+struct shfs_former {
+	uint32_t flags; /* enum shfs_former_flags: which of the fields are known */
+	uint32_t mode, uid, gid;
+	uint64_t links, dev, ino, rdev;
+	int64_t mtime_ns;
+	struct shfs_bytes xattrs; /* shfs_xattr_next; with XATTR the one alone, or none */
+	int64_t directory_mtime_ns, directory2_mtime_ns; /* of those of path and path2 */
+	struct shfs_bytes text; /* with RENAME: what the symbolic link said */
+};
+
+/* Appends an extended attribute to a list. */
+void shfs_xattr_add(struct shfs_buf *list, struct shfs_bytes name,
+                    struct shfs_bytes value);
+/* Takes the next one from the list: true; false: it is at its end, or damaged. */
+bool shfs_xattr_next(struct shfs_cursor *list, struct shfs_bytes *name,
+                     struct shfs_bytes *value);
+
+/* Packs and unpacks all of it. -EBADMSG. */
+void shfs_former_pack(const struct shfs_former *former, struct shfs_buf *out);
+_must_check_ int shfs_former_unpack(const void *data, size_t len,
+                                    struct shfs_former *out);
+
 struct shfs_rec_pathop {
 	uint64_t process;
 	uint32_t op;        /* enum shfs_pathop */
@@ -215,6 +254,7 @@ struct shfs_rec_pathop {
 	struct shfs_content content, victim;
 	uint64_t dev, ino; /* of path, with LINK and CHMOD to TRUNCATE */
 	uint32_t nameless; /* 1, with LINK: path was its last name (O_TMPFILE) */
+	struct shfs_former former;
 };
 
 struct shfs_rec_preimage {

@@ -133,11 +133,11 @@ static struct shfs_content content_of(const struct statx *stx, uint32_t flags)
 	};
 }
 
-/* Records a change. before: what the file was, for the operations that tell it. content:
- * NULL: after tells it. */
+/* Records a change. was: the file before, for the operations that tell it. content: NULL:
+ * after tells it. */
 static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
-                          const struct shfs_content *before,
-                          const struct shfs_content *after, struct shfs_snapshot *content)
+                          const struct statx *was, const struct shfs_content *after,
+                          struct shfs_snapshot *content)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_rec_pathop record = {
@@ -146,11 +146,14 @@ static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
 		.dev = node->dev,
 		.ino = node->ino,
 		.content = *after,
-		.victim = before ? *before : (struct shfs_content){ 0 },
 	};
 	struct shfs_snapshot *contents[2] = { content, NULL };
 	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 
+	if (was) {
+		record.victim = content_of(was, after->flags & SHFS_CONTENT_INCOMPLETE);
+		shfs_former_status(&record.former, was);
+	}
 	shfs_tree_lock_read(fs->tree);
 	shfs_emit_pathop(fs, process, &record, node, NULL, contents);
 	shfs_tree_unlock(fs->tree);
@@ -251,15 +254,14 @@ static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
 }
 
 static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
-                         const struct shfs_content *before,
-                         const struct shfs_content *after)
+                         const struct statx *was, const struct shfs_content *after)
 {
 	if (to_set & FUSE_SET_ATTR_MODE)
-		record_change(req, node, SHFS_OP_CHMOD, before, after, NULL);
+		record_change(req, node, SHFS_OP_CHMOD, was, after, NULL);
 	if (to_set & SET_OWNER)
-		record_change(req, node, SHFS_OP_CHOWN, before, after, NULL);
+		record_change(req, node, SHFS_OP_CHOWN, was, after, NULL);
 	if (to_set & SET_TIMES)
-		record_change(req, node, SHFS_OP_UTIMES, before, after, NULL);
+		record_change(req, node, SHFS_OP_UTIMES, was, after, NULL);
 }
 
 /* Sets mode, owner and times, and records that before anyone can change the content. */
@@ -270,19 +272,17 @@ static int touch_node(fuse_req_t req, struct shfs_node *node, int fd,
 	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
 	                                                  to_set & SET_TIMES, &changing);
 	uint32_t flags = changing ? SHFS_CONTENT_INCOMPLETE : 0;
-	struct shfs_content before, after;
-	struct statx stx;
-	int r = shfs_node_statx(fd, "", &stx);
+	struct shfs_content after;
+	struct statx was, stx;
+	int r = shfs_node_statx(fd, "", &was);
 
-	if (!r) {
-		before = content_of(&stx, flags);
+	if (!r)
 		r = set_touch(req, node, fd, attr, to_set);
-	}
 	if (!r)
 		r = shfs_node_statx(fd, "", &stx);
 	if (!r) {
 		after = content_of(&stx, flags);
-		record_touch(req, node, to_set, &before, &after);
+		record_touch(req, node, to_set, &was, &after);
 	}
 	shfs_watch_end_touch(watch, fd);
 	return r;
@@ -462,6 +462,7 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 {
 	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
 	struct shfs_identity identity = { 0 };
+	_cleanup_buf_ struct shfs_buf former = { 0 };
 	struct statx stx;
 	struct stat st;
 	struct shfs_fs *fs = shfs_req_fs(req);
@@ -483,8 +484,11 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	/* if we die, a successor must know the node: told ESTALE, the kernel would repeat
 	 * the call by another request */
 	shfs_node_opened(fs->tree, node);
-	if (!shfs_node_statx(fd, "", &stx))
+	if (!shfs_node_statx(fd, "", &stx)) {
 		record.victim = content_of(&stx, 0);
+		shfs_former_status(&record.former, &stx);
+	}
+	shfs_former_xattrs(&record.former, fd, name, &former);
 	shfs_req_try(req, 0);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);

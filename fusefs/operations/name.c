@@ -96,6 +96,7 @@ static void make_new_file(fuse_req_t req, fuse_ino_t parent_id, struct making *m
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	shfs_identity_assume(req, &identity);
 	shfs_tree_lock_read(fs->tree);
+	shfs_former_directory(&m->record.former, dirfd);
 	shfs_req_try(req, 0);
 	r = shfs_req_tried(req, make_lower(dirfd, m));
 	if (!r)
@@ -154,7 +155,7 @@ static bool is_nameless(int flags)
 
 /* Creates a new file: returns its fd, or a negative errno (-EEXIST). */
 static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *name,
-                        mode_t mode, int flags)
+                        mode_t mode, int flags, int64_t *directory_mtime_ns)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_tree *tree = shfs_req_fs(req)->tree;
@@ -170,6 +171,7 @@ static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *na
 		flags = shfs_lower_flags(flags) | O_CREAT | O_EXCL | O_NOFOLLOW;
 	}
 	flags = (flags & ~O_ACCMODE) | O_RDWR | O_CLOEXEC; /* it is read at the close */
+	*directory_mtime_ns = shfs_directory_mtime(dirfd);
 	shfs_identity_assume(req, &identity);
 	shfs_req_try(req, 0);
 	fd = openat(dirfd, name, flags, mode);
@@ -186,11 +188,12 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
                       struct shfs_handle **handle)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
+	int64_t directory_mtime_ns;
 	int fd, r;
 
 	if (shfs_is_all_open(fs))
 		return -ENFILE;
-	fd = create_lower(req, parent, name, mode, flags);
+	fd = create_lower(req, parent, name, mode, flags, &directory_mtime_ns);
 	if (fd < 0)
 		return fd;
 	r = shfs_node_statx(fd, "", stx);
@@ -205,8 +208,10 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 	atomic_store(&(*node)->incapable, true);
 	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req),
 	                          fuse_req_ctx(req)->uid);
-	if (*handle)
+	if (*handle) {
+		(*handle)->directory_mtime_ns = directory_mtime_ns;
 		return 0;
+	}
 	shfs_node_forget(fs->tree, (*node)->id, 1);
 	return -ENOMEM;
 }
@@ -303,6 +308,7 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 	                                name_rule(fs, parent, name, false, &secret));
 	record.content.flags = flags_without(node, content[0]);
 	shfs_tree_lock_write(fs->tree);
+	shfs_former_directory2(&record.former, dirfd);
 	shfs_req_try(req, 0);
 	r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name, AT_SYMLINK_FOLLOW)
 	            ? -errno
@@ -397,6 +403,15 @@ static void add_mode_or_target(const struct statx *stx, int dirfd, const char *n
 		record->path2 = (struct shfs_bytes){ text, (size_t)n };
 }
 
+/* Adds what a file was that loses a name. Its extended attributes stay with another. */
+static void add_former(struct shfs_former *former, const struct statx *stx, int fd,
+                       struct shfs_buf *xattrs)
+{
+	shfs_former_status(former, stx);
+	if (fd >= 0 && (stx->stx_nlink == 1 || S_ISDIR(stx->stx_mode)))
+		shfs_former_xattrs(former, fd, NULL, xattrs);
+}
+
 static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                         bool directory)
 {
@@ -407,6 +422,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		.op = directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK,
 		.directory = directory,
 	};
+	_cleanup_buf_ struct shfs_buf xattrs = { 0 };
 	struct statx stx;
 	char rest[PATH_MAX];
 	uint64_t process;
@@ -426,10 +442,13 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	fd = shfs_node_fd(fs->tree, node); /* reaches it when the name is gone */
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = MIN(dirfd, 0);
-	if (!r)
+	if (!r) {
 		add_mode_or_target(&stx, dirfd, name, rest, &record);
+		add_former(&record.former, &stx, fd, &xattrs);
+	}
 	while (!r) {
 		shfs_tree_lock_write(fs->tree);
+		shfs_former_directory(&record.former, dirfd);
 		shfs_req_try(req, 0);
 		r = unlinkat(dirfd, name, directory ? AT_REMOVEDIR : 0) ? -errno : 0;
 		r = shfs_req_tried(req, r);
@@ -473,6 +492,9 @@ struct moving {
 	struct shfs_node *node, *victim; /* each with a lookup; victim: may be NULL */
 	bool secret[2];                  /* is the new name of each secret? */
 	bool victim_ends;                /* the victim has no other name */
+	struct shfs_former former;       /* the victim */
+	struct shfs_buf xattrs;          /* likewise */
+	char text[PATH_MAX];             /* of a victim that is a symbolic link */
 	struct shfs_snapshot *content[2];
 };
 
@@ -487,6 +509,8 @@ static int moving_find(fuse_req_t req, struct moving *m)
 		return r;
 	r = shfs_node_lookup(fs->tree, m->new_parent, m->new_name, &stx, &m->victim);
 	m->victim_ends = !r && stx.stx_nlink == 1;
+	if (!r && !(m->flags & RENAME_EXCHANGE))
+		shfs_former_status(&m->former, &stx);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -529,6 +553,7 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 		.directory = S_ISDIR(m->node->type),
 		.content.flags = flags_without(m->node, m->content[0]),
 		.victim.flags = flags_without(m->victim, m->content[1]),
+		.former = m->former,
 	};
 	int dirfd, new_dirfd, r;
 
@@ -541,6 +566,8 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 		return new_dirfd;
 	}
 	shfs_tree_lock_write(fs->tree);
+	shfs_former_directory(&record.former, dirfd);
+	shfs_former_directory2(&record.former, new_dirfd);
 	shfs_req_try(req, m->node->ino);
 	shfs_node_moving(fs->tree, m->node, m->new_parent, m->new_name);
 	shfs_node_moving(fs->tree, exchange ? m->victim : NULL, m->parent, m->name);
@@ -594,10 +621,25 @@ static void moving_clear(struct shfs_fs *fs, struct moving *m)
 {
 	shfs_snapshot_unref(m->content[0]);
 	shfs_snapshot_unref(m->content[1]);
+	shfs_buf_free(&m->xattrs);
 	if (m->node)
 		shfs_node_forget(fs->tree, m->node->id, 1);
 	if (m->victim)
 		shfs_node_forget(fs->tree, m->victim->id, 1);
+}
+
+static void moving_add_former(struct moving *m, int victim_fd)
+{
+	ssize_t n = S_ISLNK(m->victim->type)
+	                    ? readlinkat(victim_fd, "", m->text, sizeof(m->text))
+	                    : 0;
+
+	if (n > 0) {
+		m->former.flags |= SHFS_FORMER_TEXT;
+		m->former.text = (struct shfs_bytes){ m->text, (size_t)n };
+	}
+	if (m->victim_ends || S_ISDIR(m->victim->type))
+		shfs_former_xattrs(&m->former, victim_fd, NULL, &m->xattrs);
 }
 
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
@@ -622,6 +664,8 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		moving_capture(fs, &m);
 		if (m.victim) /* reaches it when the name is gone */
 			victim_fd = shfs_node_fd(fs->tree, m.victim);
+		if (victim_fd >= 0 && !(flags & RENAME_EXCHANGE))
+			moving_add_former(&m, victim_fd);
 		r = moving_run(req, &m, process);
 	}
 	if (!r) {

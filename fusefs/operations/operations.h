@@ -6,6 +6,7 @@
  *     file.c      open files: read, write, close
  *     name.c      lookup, create, rename, unlink, ...
  *     attr.c      attributes, extended attributes, ioctl
+ *     former.c    what a change is about to do away with
  *     dir.c       reading directories
  *     statx.c     times of birth
  *     control.c   user.shfs.sync and user.shfs.status
@@ -60,6 +61,21 @@ struct shfs_node *shfs_fs_node(struct shfs_fs *fs, fuse_ino_t id);
 /* Returns the node of an id; NULL: there is none, and ESTALE was replied (req is gone).
  */
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
+
+/*
+ * former.c: what a change is about to do away with (struct shfs_former), before it is
+ * made. fd may be an O_PATH one. Where something cannot be read, it is not known.
+ */
+void shfs_former_status(struct shfs_former *former, const struct statx *stx);
+/* The extended attribute name, or with NULL all, of a file that will lose its last name.
+ * list holds them. */
+void shfs_former_xattrs(struct shfs_former *former, int fd, const char *name,
+                        struct shfs_buf *list);
+/* The time of the directory of path; 2: of path2. */
+void shfs_former_directory(struct shfs_former *former, int dirfd);
+void shfs_former_directory2(struct shfs_former *former, int dirfd);
+/* The mtime of a directory; 0: not known. */
+int64_t shfs_directory_mtime(int dirfd);
 
 /* Replies -error. */
 void shfs_req_fail(fuse_req_t req, int error);

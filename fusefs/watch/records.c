@@ -37,6 +37,7 @@ static void emit_access_of_handle(struct shfs_fs *fs, struct shfs_handle *handle
 			.last = last,
 			.dev = handle->node->dev,
 			.ino = handle->node->ino,
+			.directory_mtime_ns = handle->directory_mtime_ns,
 		},
 	};
 

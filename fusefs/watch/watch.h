@@ -85,8 +85,9 @@ struct shfs_handle {
 	unsigned last_writer;
 	uint32_t uid; /* of the opener */
 	atomic_bool is_dirty, tells_read;
-	uint32_t flags;  /* of its ACCESS: CREATED, APPEND, EXEC, ... */
-	uint64_t opener; /* the process of self */
+	uint32_t flags;             /* of its ACCESS: CREATED, APPEND, EXEC, ... */
+	uint64_t opener;            /* the process of self */
+	int64_t directory_mtime_ns; /* of the directory, before it was created; or 0 */
 	struct shfs_time begin;
 	struct shfs_snapshot *seen; /* content at the open; NULL: being changed */
 	struct shfs_writer writers[SHFS_WRITERS_MAX];

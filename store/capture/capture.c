@@ -241,7 +241,9 @@ int capture_record_strings(struct shfs_record *rec,
 	case SHFS_REC_PATHOP:
 		out[0] = &rec->pathop.path;
 		out[1] = &rec->pathop.path2;
-		return 2;
+		out[2] = &rec->pathop.former.xattrs;
+		out[3] = &rec->pathop.former.text;
+		return 4;
 	case SHFS_REC_PREIMAGE:
 		out[0] = &rec->preimage.path;
 		return 1;

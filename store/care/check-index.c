@@ -158,6 +158,10 @@ static const struct {
 	  " seen_flawed, host, (SELECT id FROM command c WHERE c.command_id ="
 	  " v_access.command_id) FROM v_access",
 	  true },
+	{ "former state of",
+	  "SELECT (SELECT path || ' ' || begin_ns FROM v_access a WHERE a.access_id ="
+	  " v_former.access_id), n, data FROM v_former",
+	  true },
 	{ "recording of",
 	  "SELECT root, host, kind, pid, boot_id, begin_ns, end_ns, records, lost"
 	  " FROM v_producer",

@@ -245,6 +245,22 @@ static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
 	return 0;
 }
 
+/* Notes what the file was before it was written; of a new one its directory alone. */
+static int note_former(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                       const struct shfs_file *f, int64_t access_id)
+{
+	struct shfs_former former = { 0 };
+	int64_t n = 0;
+
+	if (in->directory_mtime_ns) {
+		former.flags = SHFS_FORMER_DIRECTORY;
+		former.directory_mtime_ns = in->directory_mtime_ns;
+	} else if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
+		n = shfs_former_of_file(f, &former);
+	}
+	return shfs_former_add(ing, access_id, n, &former);
+}
+
 /* Sets the versions that the access saw and left, and notes the file's names. */
 static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access *in,
                           int64_t told_ns, struct shfs_file *f, struct shfs_access *a)
@@ -268,8 +284,10 @@ static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access 
 		count_content(a, &in->seen);
 		r = apply_seen(ing, in, f, a);
 	}
-	if (!r && written)
+	if (!r && written) {
 		count_content(a, &in->made);
+		r = note_former(ing, in, f, a->access_id);
+	}
 	/* a later content of a file that was replaced was never at this path */
 	if (!r && written && !is_replaced(in, f))
 		r = shfs_version_made(ing, f, &in->made, a->access_id, last.real_ns,
@@ -347,6 +365,7 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	shfs_file_changed(ing, f);
 	switch (c->op->op) {
 	case SHFS_OP_TRUNCATE:
+		c->victim = shfs_former_of_file(f, &c->former);
 		r = note_links(ing, f, &c->op->content, true, c->op->dev, c->op->ino);
 		return r ? r
 		         : shfs_version_made(ing, f, &c->op->content, c->access_id,
@@ -414,10 +433,10 @@ static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	}
 }
 
-/* Is path2 a text (such as the target of a symlink), not a path? */
+/* Is path2 a text (such as the target of a link, a name of an attribute), not a path? */
 static bool is_path2_text(const struct shfs_rec_pathop *op)
 {
-	return op->op == SHFS_OP_SYMLINK ||
+	return op->op == SHFS_OP_SYMLINK || op->op == SHFS_OP_XATTR ||
 	       ((op->op == SHFS_OP_UNLINK || op->op == SHFS_OP_RMDIR) && op->path2.len);
 }
 
@@ -450,8 +469,13 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 		r = has_other_names(ing, &c);
 		a->flags = r > 0 ? SHFS_ACCESS_LINKED : 0;
 	}
+	shfs_former_of_record(in, &c.former);
 	if (r >= 0)
 		r = apply_name_op(ing, &c);
+	if (!r)
+		r = shfs_former_add(ing, a->access_id,
+		                    in->op == SHFS_OP_UNLINK ? c.seen : c.victim,
+		                    &c.former);
 	if (!r && is_path2_text(in))
 		r = shfs_string_id(ing, in->path2, &a->text_id);
 	if (r)
@@ -681,7 +705,7 @@ static void separate_devices(const struct shfs_ingest *ing, struct shfs_record *
 	if (rec->type == SHFS_REC_ACCESS)
 		rec->access.dev ^= salt;
 	else if (rec->type == SHFS_REC_PATHOP)
-		rec->pathop.dev ^= salt;
+		rec->pathop.dev ^= salt, rec->pathop.former.dev ^= salt;
 	else if (rec->type == SHFS_REC_PREIMAGE)
 		rec->preimage.dev ^= salt;
 }

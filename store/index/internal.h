@@ -506,6 +506,17 @@ _must_check_ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
 _must_check_ int shfs_chunks_flush(struct shfs_ingest *ing);
 void shfs_chunks_forget(struct shfs_ingest *ing);
 
+/* --- former.c --- */
+
+/* Adds what an access did away with, if anything is known of it. n: a version, or 0. */
+_must_check_ int shfs_former_add(struct shfs_ingest *ing, int64_t access_id, int64_t n,
+                                 const struct shfs_former *former);
+/* Adds to out what the file is, as far as is known, before it is written; returns its
+ * version, or 0. */
+int64_t shfs_former_of_file(const struct shfs_file *f, struct shfs_former *out);
+/* Sets out to what a record says. Of records of older versions that is less. */
+void shfs_former_of_record(const struct shfs_rec_pathop *op, struct shfs_former *out);
+
 /* --- reader.c --- */
 
 /* Reads accesses. Initialised by { .index }. */
@@ -713,7 +724,8 @@ struct shfs_name_change {
 	struct shfs_file *file, *file2;
 	const struct shfs_rec_pathop *op;
 	int64_t access_id, real_ns;
-	int64_t seen, made;
+	int64_t seen, made, victim; /* victim: of path2 before; of path with TRUNCATE */
+	struct shfs_former former;
 };
 _must_check_ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c);
 _must_check_ int shfs_version_exchange(struct shfs_ingest *ing,

@@ -892,7 +892,6 @@ static int settle_path(struct shfs_ingest *ing, struct shfs_file *f,
 
 static int settle_both_paths(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
-	int64_t victim;
 	int r = settle_path(ing, c->file, &c->op->content, c->real_ns, &c->seen);
 
 	c->file->directory = c->op->directory;
@@ -900,7 +899,9 @@ static int settle_both_paths(struct shfs_ingest *ing, struct shfs_name_change *c
 	    !(c->op->content.flags & SHFS_CONTENT_CHANGING))
 		c->seen = c->file->versions;
 	if (!r)
-		r = settle_path(ing, c->file2, &c->op->victim, c->real_ns, &victim);
+		r = settle_path(ing, c->file2, &c->op->victim, c->real_ns, &c->victim);
+	if (!r && !c->victim && c->file2->present)
+		c->victim = c->file2->versions;
 	return r;
 }
 

@@ -91,6 +91,7 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 			.ino = UINT64_MAX,
 			.seen = records_content(1),
 			.made = records_content(2),
+			.directory_mtime_ns = 1700000000000000007,
 		};
 		break;
 	case 3: /* contents that nobody looked at take no room */
@@ -110,6 +111,23 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 			.dev = 0x800000001,
 			.ino = UINT64_MAX - 1,
 			.nameless = 1,
+			.former = {
+				.flags = SHFS_FORMER_STATUS | SHFS_FORMER_XATTRS |
+				         SHFS_FORMER_DIRECTORY |
+				         SHFS_FORMER_DIRECTORY2 | SHFS_FORMER_TEXT,
+				.mode = 0104755,
+				.uid = 1000,
+				.gid = 0xfffffffe,
+				.links = 3,
+				.dev = 0x800000001,
+				.ino = UINT64_MAX - 2,
+				.rdev = 0x501,
+				.mtime_ns = -7,
+				.xattrs = { "\6\0\0\0user.a\2\0\0\0\0v", 16 },
+				.directory_mtime_ns = 1700000000000000008,
+				.directory2_mtime_ns = 1700000000000000009,
+				.text = shfs_bytes_str("../else"),
+			},
 		};
 		break;
 	case 5:
@@ -217,6 +235,22 @@ static inline void records_same_access(const struct shfs_rec_access *a,
 	assert_true(a->dev == b->dev && a->ino == b->ino);
 	records_same_content(&a->seen, &b->seen);
 	records_same_content(&a->made, &b->made);
+	assert_true(a->directory_mtime_ns == b->directory_mtime_ns);
+}
+
+static inline void records_same_former(const struct shfs_former *a,
+                                       const struct shfs_former *b)
+{
+	assert_int_equal(a->flags, b->flags);
+	assert_int_equal(a->mode, b->mode);
+	assert_int_equal(a->uid, b->uid);
+	assert_int_equal(a->gid, b->gid);
+	assert_true(a->links == b->links && a->dev == b->dev && a->ino == b->ino);
+	assert_true(a->rdev == b->rdev && a->mtime_ns == b->mtime_ns);
+	records_same_bytes(a->xattrs, b->xattrs);
+	records_same_bytes(a->text, b->text);
+	assert_true(a->directory_mtime_ns == b->directory_mtime_ns);
+	assert_true(a->directory2_mtime_ns == b->directory2_mtime_ns);
 }
 
 /* What the payload holds. */
@@ -242,6 +276,7 @@ static inline void records_same_payload(const struct shfs_record *a,
 		records_same_bytes(a->pathop.path2, b->pathop.path2);
 		records_same_content(&a->pathop.content, &b->pathop.content);
 		records_same_content(&a->pathop.victim, &b->pathop.victim);
+		records_same_former(&a->pathop.former, &b->pathop.former);
 		assert_true(a->pathop.dev == b->pathop.dev);
 		assert_true(a->pathop.ino == b->pathop.ino);
 		assert_int_equal(a->pathop.nameless, b->pathop.nameless);

@@ -254,6 +254,14 @@ CREATE TABLE shell_access (
 CREATE INDEX shell_access_command ON shell_access (command_id)
 	WHERE command_id IS NOT NULL;
 
+-- What an access did away with. n: the version that was at its path (at path2 for a rename,
+-- whose victim it is); 0: none, or not known. data: struct shfs_former, packed.
+CREATE TABLE former (
+	access_id INTEGER PRIMARY KEY,
+	n INTEGER NOT NULL,
+	data BLOB NOT NULL
+) STRICT;
+
 -- The accesses of each file, in sorted runs of pages (byfile.c).
 CREATE TABLE run (run_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;
 CREATE TABLE run_page (page_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;

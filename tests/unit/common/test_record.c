@@ -198,9 +198,17 @@ static void draw_record(struct shfs_record *rec, uint64_t seq, struct shfs_time 
 		a->ino = draw(3) ? draw(20) : draw_number();
 		a->seen = draw_content();
 		a->made = draw_content();
+		a->directory_mtime_ns = draw(9) ? 0 : (int64_t)draw_number();
 	} else if (rec->type == SHFS_REC_PATHOP) {
 		rec->pathop.path = draw_path();
 		rec->pathop.path2 = draw_path();
+		if (draw(2)) {
+			rec->pathop.former = (struct shfs_former){ 0 };
+		} else {
+			rec->pathop.former.xattrs = draw_path();
+			rec->pathop.former.ino = draw_number();
+			rec->pathop.former.mtime_ns = (int64_t)draw_number();
+		}
 	} else if (rec->type == SHFS_REC_PROCESS) {
 		rec->process.exe = draw_path();
 		rec->process.argv = draw_path();
@@ -215,7 +223,8 @@ static struct shfs_bytes keep(struct shfs_bytes v, char **at)
 {
 	struct shfs_bytes out = { *at, v.len };
 
-	memcpy(*at, v.data, v.len);
+	if (v.len)
+		memcpy(*at, v.data, v.len);
 	*at += v.len;
 	return out;
 }
@@ -228,6 +237,8 @@ static void keep_strings(struct shfs_record *rec, char **at)
 	} else if (rec->type == SHFS_REC_PATHOP) {
 		rec->pathop.path = keep(rec->pathop.path, at);
 		rec->pathop.path2 = keep(rec->pathop.path2, at);
+		rec->pathop.former.xattrs = keep(rec->pathop.former.xattrs, at);
+		rec->pathop.former.text = keep(rec->pathop.former.text, at);
 	} else if (rec->type == SHFS_REC_PROCESS) {
 		rec->process.exe = keep(rec->process.exe, at);
 		rec->process.argv = keep(rec->process.argv, at);
@@ -241,7 +252,7 @@ static void keep_strings(struct shfs_record *rec, char **at)
 static void batches_come_back(void **state)
 {
 	struct shfs_record *recs = calloc(BATCH_MAX, sizeof(*recs)), back;
-	char *strings = malloc(BATCH_MAX * 600);
+	char *strings = malloc(BATCH_MAX * 1200);
 	struct shfs_record_context writing = { 0 }, reading = { 0 };
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 
@@ -293,6 +304,7 @@ static void what_is_known_is_short(void **state)
 	rec.time = (struct shfs_time){ 1700000000000000000, 1000000 };
 	rec.access.begin = rec.access.last = rec.time;
 	rec.access.made = (struct shfs_content){ 0 };
+	rec.access.directory_mtime_ns = 0;
 	shfs_record_context_reset(&context);
 	assert_int_equal(shfs_record_pack(&context, &rec, &b), 0);
 	first = b.len;
