@@ -47,6 +47,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_diff,
 	&shfs_cmd_restore,
 	&shfs_cmd_undelete,
+	&shfs_cmd_undo,
 	&shfs_cmd_status,
 	&shfs_cmd_doctor,
 	&shfs_cmd_check,

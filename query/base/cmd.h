@@ -76,7 +76,7 @@ extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
 	shfs_cmd_prune, shfs_cmd_reindex, shfs_cmd_repair, shfs_cmd_rerun, shfs_cmd_run,
 	shfs_cmd_restore, shfs_cmd_search, shfs_cmd_select, shfs_cmd_show, shfs_cmd_stale,
 	shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_umount,
-	shfs_cmd_undelete, shfs_cmd_why;
+	shfs_cmd_undelete, shfs_cmd_undo, shfs_cmd_why;
 
 /* --- the context --- */
 
@@ -125,6 +125,9 @@ void shfs_error(const char *fmt, ...) _printf_(1, 2);
 void shfs_no_memory(void);
 void shfs_warn(const char *fmt, ...) _printf_(1, 2);
 void shfs_hint(const char *fmt, ...) _printf_(1, 2); /* "  hint: ..." */
+
+/* Asks on standard error; does the answer begin with a y? */
+bool shfs_ask(const char *question);
 
 /*
  * --- values of options. Each returns an exit code, after it has said what is wrong ---

@@ -55,3 +55,12 @@ void shfs_hint(const char *fmt, ...)
 	print_to_stderr("  hint: ", fmt, ap);
 	va_end(ap);
 }
+
+bool shfs_ask(const char *question)
+{
+	char answer[16];
+
+	fputs(question, stderr);
+	return fgets(answer, sizeof(answer), stdin) &&
+	       (answer[0] == 'y' || answer[0] == 'Y');
+}

@@ -453,15 +453,6 @@ static int say_elsewhere(struct job *j, FILE *to)
 	return SHFS_EXIT_OK;
 }
 
-static bool is_yes(const char *question)
-{
-	char answer[16];
-
-	fputs(question, stderr);
-	return fgets(answer, sizeof(answer), stdin) &&
-	       (answer[0] == 'y' || answer[0] == 'Y');
-}
-
 static int confirm_forget(struct job *j)
 {
 	int code = SHFS_EXIT_OK;
@@ -471,8 +462,8 @@ static int confirm_forget(struct job *j)
 	if (code)
 		return code;
 	if (j->of_files && j->stats.elsewhere)
-		opts.everywhere = is_yes("Forget these, too? [y/N] ");
-	if (is_yes("Forget this? It cannot be brought back. [y/N] "))
+		opts.everywhere = shfs_ask("Forget these, too? [y/N] ");
+	if (shfs_ask("Forget this? It cannot be brought back. [y/N] "))
 		return SHFS_EXIT_OK;
 	shfs_error("nothing is forgotten");
 	return SHFS_EXIT_REFUSED;

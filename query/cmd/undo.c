@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs undo`: put back what commands did, and nothing else. */
+#include "query/base/cmd.h"
+#include "query/base/mounts.h"
+#include "query/history/filter.h"
+#include "query/past/effects.h"
+#include "query/undo/arrange.h"
+#include "query/undo/preview.h"
+
+#include "common/ids.h"
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct shfs_filter filter;
+static struct shfs_undo_options options;
+static struct {
+	bool dry_run, patch, yes, json, partly, last;
+	int64_t n_last;
+	const char *program;
+} opts;
+
+struct job {
+	struct shfs_context *ctx;
+	struct shfs_index *index;
+	struct shfs_store *store;
+	struct shfs_effects effects;
+	struct shfs_ids selected; /* commands, or with --program processes */
+	struct shfs_undo_plan plan;
+	struct shfs_steps steps;
+	bool carried_out;
+};
+
+/* --- what is selected --- */
+
+/* Contents of git that nothing names do no harm, and are not archived: they stay. */
+static bool is_left_to_git(const char *path)
+{
+	return shfs_path_is_version_control(path) &&
+	       (!options.git || strstr(path, "/.git/objects/"));
+}
+
+static bool is_worth_keeping(const struct shfs_effect *e, void *arg)
+{
+	const struct job *j = arg;
+
+	if (!shfs_path_is_here(e->path) || is_left_to_git(e->path) ||
+	    (e->file2_id && is_left_to_git(e->path2)))
+		return false;
+	return !opts.program || shfs_ids_has(&j->selected, e->process_id);
+}
+
+/* Adds the changes of a command: 1 if there are any that count, 0, or a negative errno.
+ */
+static int add_command(struct job *j, int64_t command_id)
+{
+	struct shfs_effects more = { 0 };
+	int r = shfs_effects_add_command(&more, j->index, command_id);
+	bool any;
+
+	if (!r)
+		shfs_effects_filter(&more, is_worth_keeping, j);
+	any = more.n;
+	for (size_t i = 0; i < more.n && !r; i++) {
+		if (MAKE_ROOM(j->effects.list, j->effects.n, j->effects.cap)) {
+			j->effects.list[j->effects.n++] = more.list[i];
+			more.list[i] = (struct shfs_effect){ 0 };
+		} else {
+			r = -ENOMEM;
+		}
+	}
+	shfs_effects_clear(&more);
+	if (!r && !opts.program)
+		r = shfs_ids_add(&j->selected, command_id);
+	return r ? r : any;
+}
+
+/* The number of the session that this was typed in; 0: none. */
+static int find_own_session(struct job *j, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	const char *session = getenv("SHFS_SESSION");
+	uint64_t pid, start;
+	char boot[9];
+	int r;
+
+	*out = 0;
+	if (!session ||
+	    sscanf(session, "%8[0-9a-f]-%" SCNu64 "-%" SCNu64, boot, &pid, &start) != 3)
+		return 0;
+	r = shfs_rows_open_ints(j->index,
+	                        "SELECT session_id FROM v_session WHERE pid = ?1"
+	                        " AND start_ticks = ?2 ORDER BY begin_ns DESC LIMIT 1",
+	                        SHFS_INTS((int64_t)pid, (int64_t)start), &rows);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		*out = shfs_rows_int(rows, 0);
+	return MIN(r, 0);
+}
+
+/* Takes the last commands of this session that changed something. */
+static int take_last(struct job *j)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int64_t session_id, n = opts.n_last ?: 1;
+	int r = find_own_session(j, &session_id);
+
+	if (!r)
+		r = shfs_rows_open_ints(j->index,
+		                        "SELECT command_id FROM v_command"
+		                        " WHERE ?1 = 0 OR session_id = ?1"
+		                        " ORDER BY begin_ns DESC",
+		                        SHFS_INTS(session_id), &rows);
+	while (!r && n && (r = shfs_rows_next(rows)) > 0) {
+		r = add_command(j, shfs_rows_int(rows, 0));
+		n -= r > 0;
+		r = MIN(r, 0);
+	}
+	return MIN(r, 0);
+}
+
+/* A process, as far as its children are to be found. */
+struct process {
+	int64_t process_id, pid, ppid, start, command_id, first_ns;
+	bool taken;
+};
+
+/* name: of its file, or what it was called as. */
+static bool is_program(const char *name)
+{
+	return !strcmp(name, opts.program) || !strcmp(basename(name), opts.program);
+}
+
+/* Takes the processes that ran the program, and those that they started. */
+static int take_processes(struct job *j, struct shfs_rows *rows)
+{
+	_cleanup_free_ struct process *list = NULL;
+	size_t n = 0, cap = 0;
+	bool again = true;
+	int r;
+
+	while ((r = shfs_rows_next(rows)) > 0) {
+		if (!MAKE_ROOM(list, n, cap))
+			return -ENOMEM;
+		list[n++] = (struct process){
+			.process_id = shfs_rows_int(rows, 0),
+			.pid = shfs_rows_int(rows, 1),
+			.ppid = shfs_rows_int(rows, 2),
+			.start = shfs_rows_int(rows, 3),
+			.first_ns = shfs_rows_int(rows, 4),
+			.taken = is_program(shfs_rows_text(rows, 5)) ||
+			         is_program(shfs_rows_text(rows, 6)),
+		};
+	}
+	while (!r && again) {
+		again = false;
+		for (size_t i = 0; i < n; i++)
+			for (size_t k = 0; k < n && !list[i].taken; k++)
+				if (list[k].taken && list[i].ppid == list[k].pid &&
+				    list[i].start >= list[k].start)
+					again = list[i].taken = true;
+	}
+	for (size_t i = 0; i < n && !r; i++)
+		if (list[i].taken)
+			r = shfs_ids_add(&j->selected, list[i].process_id);
+	shfs_ids_sort(&j->selected);
+	return r;
+}
+
+static int take_processes_of(struct job *j, int64_t command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		j->index,
+		"SELECT process_id, pid, ppid, start_ticks, first_ns, exe, argv"
+		" FROM v_process WHERE command_id = ?1",
+		SHFS_INTS(command_id), &rows);
+
+	return r ? r : take_processes(j, rows);
+}
+
+static int take_loose_processes(struct job *j)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(
+		j->index,
+		"SELECT process_id, pid, ppid, start_ticks, first_ns, exe, argv"
+		" FROM v_loose_process",
+		&rows);
+
+	return r ? r : take_processes(j, rows);
+}
+
+static int take_entry(struct job *j, bool is_process, int64_t id)
+{
+	int r = opts.program && !is_process ? take_processes_of(j, id) : 0;
+
+	if (!r && !is_process)
+		return add_command(j, id);
+	return r ? r : shfs_effects_add_process(&j->effects, j->index, id);
+}
+
+static int take_selected(struct job *j)
+{
+	_cleanup_query_ struct shfs_query query = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	filter.all = true;
+	if (opts.program && shfs_filter_fits_processes(&filter)) {
+		r = take_loose_processes(j);
+		if (r)
+			return r;
+	}
+	r = shfs_filter_measure(&filter, j->index);
+	if (!r)
+		r = shfs_filter_query(&filter, &query);
+	if (!r)
+		r = shfs_query_open(&query, j->index, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		bool is_process = shfs_rows_int(rows, 0);
+
+		/* a process of no command only by its program */
+		r = is_process && !opts.program
+		            ? 0
+		            : take_entry(j, is_process, shfs_rows_int(rows, 1));
+		r = MIN(r, 0);
+	}
+	if (!r && opts.program)
+		shfs_effects_filter(&j->effects, is_worth_keeping, j);
+	return r;
+}
+
+/* Sorts the operands: ids of commands, and paths. A file of such a name is one. */
+static int take_operands(struct job *j, int argc, char **argv)
+{
+	options.paths = calloc(argc + 1, sizeof(*options.paths));
+	for (int i = 0; i < argc && options.paths; i++) {
+		int64_t id;
+		int r = shfs_command_is_id(argv[i]) && access(argv[i], F_OK)
+		                ? shfs_command_find(j->index, argv[i], &id)
+		                : 0;
+		char *path;
+
+		if (r == -ENOTUNIQ)
+			return SHFS_EXIT_NOT_FOUND;
+		if (r > 0)
+			r = shfs_filter_add(&filter, SHFS_FILTER_COMMAND, argv[i]) ?: 1;
+		if (r < 0)
+			return shfs_fail_index(j->index, r);
+		if (r > 0)
+			continue;
+		path = shfs_operand_path(argv[i]);
+		if (!path)
+			return shfs_fail_index(j->index, -ENOMEM);
+		options.paths[options.n_paths++] = path;
+		r = shfs_path_is_known(j->index, path);
+		if (r <= 0)
+			return r ? shfs_fail_index(j->index, r)
+			         : shfs_fail_unseen(j->index, path);
+	}
+	return options.paths ? 0 : shfs_fail_index(j->index, -ENOMEM);
+}
+
+static int select_effects(struct job *j, int argc, char **argv)
+{
+	int code = take_operands(j, argc, argv), r;
+
+	if (!code && !filter.n && !opts.last && !opts.program) {
+		shfs_error("undo what? Name commands, or use --last, --since, --session");
+		shfs_hint("shfs history shows their ids");
+		return SHFS_EXIT_USAGE;
+	}
+	if (!code)
+		code = shfs_filter_resolve(&filter, j->ctx, j->index);
+	if (code)
+		return code;
+	r = opts.last ? take_last(j) : take_selected(j);
+	if (r < 0)
+		return shfs_fail_index(j->index, r);
+	shfs_ids_sort(&j->selected);
+	shfs_effects_sort(&j->effects);
+	if (j->effects.n)
+		return 0;
+	shfs_error("nothing that was selected has changed a file");
+	if (!options.git)
+		shfs_hint("what it did in .git counts with --git alone");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+/* --- carrying it out --- */
+
+static int end_left(struct job *j, const struct shfs_steps_how *how)
+{
+	int r = shfs_steps_end_left(how);
+
+	if (r > 0)
+		shfs_warn("an earlier undo was killed: %s",
+		          r == 1 ? "what it had begun is taken back"
+		                 : "what was left of it is done");
+	if (r >= 0)
+		return 0;
+	shfs_error("an earlier undo was killed, and cannot be ended: %s",
+	           how->message->data ?: strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* Is what is done at path recorded? 1, 0, or a negative errno. *there: what exists of it.
+ */
+static int is_recorded(const char *path, char **there)
+{
+	struct stat st;
+	char *slash;
+	int r;
+
+	free(*there);
+	*there = strdup(path);
+	if (!*there)
+		return -ENOMEM;
+	while (lstat(*there, &st) && (*there)[1]) {
+		slash = strrchr(*there, '/');
+		slash[slash == *there] = '\0';
+	}
+	r = shfs_mounts_serve(st.st_dev);
+	return r ? r : shfs_mounts_recorder(*there);
+}
+
+/* An undo that is not recorded could not be undone. */
+static int check_recorded(struct job *j)
+{
+	_cleanup_free_ char *directory = NULL;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	for (size_t i = 0; i < j->steps.n; i++) {
+		const char *path = j->steps.list[i].path;
+		int r = directory && shfs_path_is_below(path, directory)
+		                ? 1
+		                : is_recorded(path, &directory);
+
+		if (r > 0)
+			continue;
+		if (r)
+			return shfs_fail_index(j->index, r);
+		shfs_show_directory(&shown, directory);
+		shfs_error("%s is not recorded now, so nothing is undone",
+		           shown.data ?: "");
+		shfs_hint("shfs mount it first: then what is undone is kept, too");
+		return SHFS_EXIT_REFUSED;
+	}
+	return 0;
+}
+
+static int carry_out(struct job *j, const struct shfs_steps_how *how)
+{
+	int r = shfs_undo_arrange(&j->plan, &j->steps);
+	int code = r ? 0 : check_recorded(j);
+
+	if (code)
+		return code;
+	if (!r)
+		r = shfs_steps_take(how, &j->steps);
+	if (!r) {
+		j->carried_out = true;
+		return 0;
+	}
+	shfs_error("nothing is undone: %s", how->message->data ?: strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- output --- */
+
+static int print_preview(struct job *j, FILE *to, bool done)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	int r = shfs_undo_show(&j->plan, done, &out);
+
+	if (!r)
+		r = shfs_undo_show_reasons(&j->plan, &out);
+	if (r)
+		return shfs_fail_index(j->index, r);
+	fputs(out.data ?: "", to);
+	return 0;
+}
+
+static int print_json(struct job *j)
+{
+	_cleanup_json_ struct shfs_json json = { 0 };
+	int r;
+
+	shfs_json_begin(&json, "undo");
+	shfs_json_bool(&json, "done", j->carried_out);
+	r = shfs_undo_json(&j->plan, &json);
+	if (r)
+		return shfs_fail_index(j->index, r);
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int confirm(struct job *j)
+{
+	int code = print_preview(j, stderr, false);
+
+	if (code)
+		return code;
+	if (shfs_ask("Undo this? [y/N] "))
+		return 0;
+	shfs_error("nothing is undone");
+	return SHFS_EXIT_REFUSED;
+}
+
+static int refuse(struct job *j)
+{
+	if (opts.json)
+		return print_json(j) ?: SHFS_EXIT_REFUSED;
+	if (print_preview(j, stderr, false))
+		return SHFS_EXIT_FAILURE;
+	shfs_error("not all of it can be put back, so nothing is undone");
+	shfs_hint("--partly puts back the rest");
+	return SHFS_EXIT_REFUSED;
+}
+
+static int go_on(struct job *j, const struct shfs_steps_how *how)
+{
+	struct shfs_undo_counts n = shfs_undo_count(&j->plan);
+	int left = n.conflicts || n.cannot ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
+	int code = 0;
+
+	if (opts.dry_run) {
+		if (!opts.json && opts.patch)
+			shfs_context_pager(j->ctx);
+		code = opts.json ? print_json(j) : print_preview(j, stdout, false);
+		if (!code && opts.patch && !opts.json)
+			code = shfs_undo_diff(&j->plan, shfs_context_color(j->ctx));
+		if (!code && !n.changes && !left && !opts.json)
+			puts("Nothing to undo: all is as it was before.");
+		return code ?: left;
+	}
+	if (n.cannot && !opts.partly)
+		return refuse(j);
+	if (!opts.yes && n.changes)
+		code = confirm(j);
+	if (!code)
+		code = carry_out(j, how);
+	if (code)
+		return code;
+	if (opts.json)
+		code = print_json(j);
+	else if (opts.yes || !n.changes)
+		code = print_preview(j, stdout, true);
+	if (!code && !n.changes && !left && !opts.json)
+		puts("Nothing to undo: all is as it was before.");
+	return code ?: n.conflicts ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
+}
+
+static int plan_and_go_on(struct job *j, const struct shfs_steps_how *how,
+                          const struct shfs_config *config)
+{
+	int r;
+
+	j->plan.store = j->store;
+	j->plan.index = j->index;
+	j->plan.config = config;
+	j->plan.options = &options;
+	j->plan.selected = &j->selected;
+	j->plan.by_process = opts.program;
+	r = shfs_undo_plan(&j->plan, &j->effects);
+	return r ? shfs_fail_index(j->index, r) : go_on(j, how);
+}
+
+static int run_alone(struct job *j, int argc, char **argv)
+{
+	_cleanup_buf_ struct shfs_buf message = { 0 };
+	struct shfs_steps_place place;
+	struct shfs_steps_how how = { .store = j->store,
+		                      .place = &place,
+		                      .message = &message };
+	int code = SHFS_EXIT_OK;
+	const struct shfs_config *config = shfs_context_config(j->ctx, &code);
+	int r = config ? shfs_steps_open(j->store, &place) : 0;
+
+	if (!config)
+		return code;
+	if (r == -EADDRINUSE) {
+		shfs_error("another undo is at work");
+		return SHFS_EXIT_REFUSED;
+	}
+	if (r) {
+		shfs_error("cannot note what is to be done: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	if (!opts.dry_run)
+		code = end_left(j, &how);
+	if (!code)
+		code = select_effects(j, argc, argv);
+	if (!code)
+		code = plan_and_go_on(j, &how, config);
+	shfs_steps_close(&place);
+	return code;
+}
+
+static int run_undo(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                    char **argv)
+{
+	struct job j = { .ctx = ctx, .index = index };
+	int code = SHFS_EXIT_OK;
+
+	j.store = shfs_context_store(ctx, false, &code);
+	if (j.store)
+		code = run_alone(&j, argc, argv);
+	shfs_steps_clear(&j.steps);
+	shfs_undo_plan_clear(&j.plan);
+	shfs_effects_clear(&j.effects);
+	shfs_ids_free(&j.selected);
+	shfs_filter_free(&filter);
+	while (options.n_paths)
+		free(options.paths[--options.n_paths]);
+	free(TAKE_PTR(options.paths));
+	return code;
+}
+
+static int set_undo_option(const struct shfs_option *opt, const char *value)
+{
+	if (strcmp(opt->name, "last") != 0)
+		return shfs_filter_option(&filter, opt, value);
+	opts.last = true;
+	return value ? shfs_count_option(opt, value, &opts.n_last) : 0;
+}
+
+static int check_undo_options(struct shfs_context *ctx, int argc)
+{
+	if (opts.patch && opts.json)
+		shfs_error("--patch and --json exclude each other");
+	else if (opts.last && (filter.n || opts.program))
+		shfs_error("--last goes with no other selection");
+	else if (opts.json && !opts.dry_run && !opts.yes)
+		shfs_error("--json goes with --dry-run or --yes");
+	else
+		return 0;
+	return SHFS_EXIT_USAGE;
+}
+
+const struct shfs_command shfs_cmd_undo = {
+	.name = "undo",
+	.args = "[COMMAND…] [PATH…]",
+	.summary = "Put back what commands did, and nothing else",
+	.description = "Contents, names, modes, times, links and directories become what "
+		       "they were\n"
+		       "before; what others have changed since is left alone, and named "
+		       "(exit status 4).\n"
+		       "Shows what is to be done, and asks. With PATH, only what lies "
+		       "there. An undo\n"
+		       "is a command like others: undone, it is a redo.",
+	.options = {
+	SHFS_FILTER_OPTIONS,
+	{ "last", 0, "[=N]", "the last N commands of this session that changed files" },
+	{ "program", 0, "PROGRAM", "only what processes of this program did, and their children",
+	  .text = &opts.program },
+	{ "dry-run", 'n', NULL, "only show what would be done", .flag = &opts.dry_run },
+	{ "patch", 'p', NULL, "with --dry-run: contents as a diff", .flag = &opts.patch },
+	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
+	{ "merge", 0, NULL, "merge files that others have changed since (git merge-file)",
+	  .flag = &options.merge },
+	{ "git", 0, NULL, "also what was done in .git", .flag = &options.git },
+	{ "partly", 0, NULL, "go on where something cannot be put back",
+	  .flag = &opts.partly },
+	{ "force", 'f', NULL, "remove contents that are not archived",
+	  .flag = &options.force },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
+	.operands = { 0, -1 },
+	.option = set_undo_option,
+	.check = check_undo_options,
+	.run_on_index = run_undo,
+};

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/past/effects.h"
+
+#include "query/base/model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void clear_effect(struct shfs_effect *e)
+{
+	free(e->path);
+	free(e->path2);
+	free(e->data);
+}
+
+void shfs_effects_clear(struct shfs_effects *effects)
+{
+	for (size_t i = 0; i < effects->n; i++)
+		clear_effect(&effects->list[i]);
+	free(effects->list);
+	*effects = (struct shfs_effects){ 0 };
+}
+
+void shfs_effects_filter(struct shfs_effects *effects,
+                         bool (*keep)(const struct shfs_effect *effect, void *arg),
+                         void *arg)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < effects->n; i++)
+		if (keep(&effects->list[i], arg))
+			effects->list[n++] = effects->list[i];
+		else
+			clear_effect(&effects->list[i]);
+	effects->n = n;
+}
+
+static int compare_effects(const void *a, const void *b)
+{
+	const struct shfs_effect *x = a, *y = b;
+
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+void shfs_effects_sort(struct shfs_effects *effects)
+{
+	if (effects->n)
+		qsort(effects->list, effects->n, sizeof(*effects->list), compare_effects);
+}
+
+#define COLUMNS                                                                          \
+	"SELECT a.seq_key, a.access_id, a.op, a.flags, a.directory, a.path, a.path2,"    \
+	" a.file_id, a.file2_id, a.seen_n, a.made_n, a.begin_ns, a.end_ns,"              \
+	" a.command_id, a.process_id,"                                                   \
+	" (SELECT f.n FROM v_former f WHERE f.access_id = a.access_id),"                 \
+	" (SELECT f.data FROM v_former f WHERE f.access_id = a.access_id)"               \
+	" FROM v_access a WHERE (a.is_written OR a.is_open = 0) AND "
+
+static unsigned op_of(const char *name)
+{
+	static const char *const names[] = {
+		[SHFS_OP_RENAME] = "rename",   [SHFS_OP_EXCHANGE] = "exchange",
+		[SHFS_OP_LINK] = "link",       [SHFS_OP_UNLINK] = "unlink",
+		[SHFS_OP_MKDIR] = "mkdir",     [SHFS_OP_RMDIR] = "rmdir",
+		[SHFS_OP_SYMLINK] = "symlink", [SHFS_OP_MKNOD] = "mknod",
+		[SHFS_OP_CHMOD] = "chmod",     [SHFS_OP_CHOWN] = "chown",
+		[SHFS_OP_UTIMES] = "utimes",   [SHFS_OP_TRUNCATE] = "truncate",
+		[SHFS_OP_XATTR] = "xattr",
+	};
+
+	for (unsigned op = 1; op < ARRAY_SIZE(names); op++)
+		if (!strcmp(names[op], name))
+			return op;
+	return 0;
+}
+
+/* A state that cannot be unpacked (a damaged index) is not known. */
+static int read_former(struct shfs_rows *rows, struct shfs_effect *e)
+{
+	const char *data = shfs_rows_text(rows, 16);
+	size_t len = shfs_rows_bytes(rows, 16);
+
+	if (shfs_rows_is_null(rows, 16))
+		return 0;
+	e->former_n = shfs_rows_int(rows, 15);
+	e->data = malloc(len + 1);
+	if (!e->data)
+		return -ENOMEM;
+	memcpy(e->data, data, len);
+	(void)!shfs_former_unpack(e->data, len, &e->former);
+	return 0;
+}
+
+static int add_row(struct shfs_effects *effects, struct shfs_rows *rows)
+{
+	struct shfs_effect *e;
+
+	if (!MAKE_ROOM(effects->list, effects->n, effects->cap))
+		return -ENOMEM;
+	e = &effects->list[effects->n++];
+	*e = (struct shfs_effect){
+		.seq = shfs_rows_int(rows, 0),
+		.access_id = shfs_rows_int(rows, 1),
+		.op = op_of(shfs_rows_text(rows, 2)),
+		.flags = (uint32_t)shfs_rows_int(rows, 3),
+		.directory = shfs_rows_int(rows, 4),
+		.path = strdup(shfs_rows_text(rows, 5)),
+		.path2 = shfs_rows_is_null(rows, 6) ? NULL
+		                                    : strdup(shfs_rows_text(rows, 6)),
+		.file_id = shfs_rows_int(rows, 7),
+		.file2_id = shfs_rows_int(rows, 8),
+		.seen_n = shfs_rows_int(rows, 9),
+		.made_n = shfs_rows_int(rows, 10),
+		.begin_ns = shfs_rows_int(rows, 11),
+		.end_ns = shfs_rows_int(rows, 12),
+		.command_id = shfs_rows_int(rows, 13),
+		.process_id = shfs_rows_int(rows, 14),
+	};
+	if (!e->path || (!e->path2 && !shfs_rows_is_null(rows, 6)))
+		return -ENOMEM;
+	return read_former(rows, e);
+}
+
+static int add_rows(struct shfs_effects *effects, struct shfs_rows *rows)
+{
+	int r;
+
+	while ((r = shfs_rows_next(rows)) > 0) {
+		r = add_row(effects, rows);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int shfs_effects_add_command(struct shfs_effects *effects, struct shfs_index *index,
+                             int64_t command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(index, COLUMNS "a.command_id = ?1",
+	                            SHFS_INTS(command_id), &rows);
+
+	return r ? r : add_rows(effects, rows);
+}
+
+int shfs_effects_add_process(struct shfs_effects *effects, struct shfs_index *index,
+                             int64_t process_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(index, COLUMNS "a.process_id = ?1",
+	                            SHFS_INTS(process_id), &rows);
+
+	return r ? r : add_rows(effects, rows);
+}
+
+int shfs_effects_add_since(struct shfs_effects *effects, struct shfs_index *index,
+                           const char *path, int64_t since_ns)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql, COLUMNS "a.end_ns >= ?2 AND (");
+	shfs_sql_files_below(&sql, "a.file_id", 1);
+	shfs_buf_str(&sql, " OR ");
+	shfs_sql_files_below(&sql, "a.file2_id", 1);
+	shfs_buf_str(&sql, ")");
+	if (sql.failed)
+		return -ENOMEM;
+	r = shfs_rows_open_str(index, sql.data, strcmp(path, "/") ? path : "", &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, since_ns);
+	return r ? r : add_rows(effects, rows);
+}

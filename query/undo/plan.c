@@ -1,0 +1,851 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/undo/plan.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "query/base/trusted.h"
+#include "query/undo/merge.h"
+#include "query/undo/others.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <string.h>
+
+/* --- groups --- */
+
+static size_t root_of(const struct shfs_undo_plan *p, size_t group)
+{
+	while (p->groups[group] != group)
+		group = p->groups[group];
+	return group;
+}
+
+static int new_group(struct shfs_undo_plan *p, size_t *out)
+{
+	if (!MAKE_ROOM(p->groups, p->n_groups, p->cap_groups))
+		return -ENOMEM;
+	*out = p->n_groups;
+	p->groups[p->n_groups] = p->n_groups;
+	p->n_groups++;
+	return 0;
+}
+
+static void join_groups(struct shfs_undo_plan *p, size_t a, size_t b)
+{
+	p->groups[root_of(p, a)] = root_of(p, b);
+}
+
+bool shfs_undo_is_wanted(const struct shfs_undo_plan *p, size_t group)
+{
+	return p->wanted[root_of(p, group)];
+}
+
+bool shfs_undo_is_done(const struct shfs_undo_plan *p, size_t group)
+{
+	size_t root = root_of(p, group);
+
+	return p->wanted[root] && !p->blocked[root];
+}
+
+int shfs_undo_add_reason(struct shfs_undo_plan *p, enum shfs_undo_verdict verdict,
+                         size_t group, const char *path, const char *why,
+                         const struct shfs_undo_file *by)
+{
+	struct shfs_undo_reason *reason;
+
+	if (!MAKE_ROOM(p->reasons, p->n_reasons, p->cap_reasons))
+		return -ENOMEM;
+	reason = &p->reasons[p->n_reasons++];
+	*reason = (struct shfs_undo_reason){
+		.verdict = verdict,
+		.group = group,
+		.path = strdup(path ?: "/"),
+		.why = strdup(why),
+		.command_id = by ? by->other_command_id : 0,
+		.process_id = by ? by->other_process_id : 0,
+	};
+	if (verdict != SHFS_UNDO_NOTE)
+		p->blocked[root_of(p, group)] = true;
+	return reason->path && reason->why ? 0 : -ENOMEM;
+}
+
+/* --- what there is to look at --- */
+
+static int plan_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
+{
+	struct shfs_undo_file *u;
+
+	if (!f || f->plan)
+		return 0;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return -ENOMEM;
+	f->plan = u;
+	return new_group(p, &u->group);
+}
+
+static int take_path(bool (*path_of)(const struct shfs_past_entry *, struct shfs_buf *),
+                     const struct shfs_past_entry *entry, char **out)
+{
+	struct shfs_buf path = { 0 };
+
+	if (!path_of(entry, &path)) {
+		shfs_buf_free(&path);
+		return 0;
+	}
+	*out = shfs_buf_take(&path);
+	return *out ? 0 : -ENOMEM;
+}
+
+static int plan_entry(struct shfs_undo_plan *p, struct shfs_past_entry *e)
+{
+	struct shfs_undo_entry *u = calloc(1, sizeof(*u));
+	struct shfs_undo_file *left, *then;
+	int r;
+
+	if (!u)
+		return -ENOMEM;
+	e->plan = u;
+	u->change = e->left != e->then;
+	r = new_group(p, &u->group);
+	if (!r)
+		r = plan_file(p, e->left);
+	if (!r)
+		r = plan_file(p, e->then);
+	if (!r)
+		r = plan_file(p, e->directory);
+	if (!r)
+		r = take_path(shfs_past_path_left, e, &u->path);
+	if (!r)
+		r = take_path(shfs_past_path_then, e, &u->then_path);
+	if (r)
+		return r;
+	left = shfs_undo_file(e->left);
+	then = shfs_undo_file(e->then);
+	if (left && !left->path && u->path && !(left->path = strdup(u->path)))
+		return -ENOMEM;
+	if (then && !then->then_path && u->then_path &&
+	    !(then->then_path = strdup(u->then_path)))
+		return -ENOMEM;
+	if (left && u->change)
+		join_groups(p, left->group, u->group);
+	if (then && u->change)
+		join_groups(p, then->group, u->group);
+	return 0;
+}
+
+static int plan_all(struct shfs_undo_plan *p)
+{
+	int r = 0;
+
+	for (struct shfs_past_entry *e = p->past.entries; e && !r; e = e->next)
+		r = plan_entry(p, e);
+	if (r)
+		return r;
+	p->blocked = calloc(p->n_groups + 1, sizeof(*p->blocked));
+	p->wanted = calloc(p->n_groups + 1, sizeof(*p->wanted));
+	return p->blocked && p->wanted ? 0 : -ENOMEM;
+}
+
+/* --- what is there now --- */
+
+/* 1: there is something; 0; or a negative errno. */
+static int look_at(const char *path, struct stat *st)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *dir =
+		slash == path ? strdup("/") : strndup(path, slash - path);
+	_cleanup_close_ int fd = -1;
+	int r = dir ? shfs_trusted_directory(dir, (struct shfs_way){ .no_own = true },
+	                                     &fd)
+	            : -ENOMEM;
+
+	if (!r && fstatat(fd, slash + 1, st, AT_SYMLINK_NOFOLLOW))
+		r = -errno;
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r ? r : 1;
+}
+
+static bool is_object(const struct shfs_version *v, const struct shfs_object_id *id)
+{
+	return v->flags & SHFS_CONTENT_OBJECT &&
+	       !memcmp(id->hash, v->object.hash, sizeof(id->hash)) &&
+	       id->nth == v->object.nth;
+}
+
+/* Compares the file with a version, mostly that which the commands left: *same;
+ * *archived: its content is in the store. A file that may not be read, or is too large,
+ * is compared by size and time. */
+static int compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file *u,
+                        const struct shfs_version *left, bool *same, bool *archived)
+{
+	_cleanup_buf_ struct shfs_buf content = { 0 };
+	_cleanup_close_ int fd =
+		open(u->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool by_times = (uint64_t)u->st.st_size == left->size &&
+	                shfs_timespec_ns(u->st.st_mtim) == left->mtime_ns;
+	struct shfs_object_id id;
+	int r = fd < 0 ? -errno
+	               : shfs_read_fd(fd, shfs_config_archived_max(p->config), &content);
+
+	if (r && r != -EACCES && r != -EFBIG)
+		return r;
+	if (!r)
+		r = shfs_object_find(p->store, content.data ?: "", content.len, &id);
+	*archived = r > 0 || !u->st.st_size ||
+	            (by_times && left->flags & SHFS_CONTENT_OBJECT);
+	*same = !left->version_id ? !(u->others & SHFS_PAST_CONTENT)
+	        : r > 0 && left->flags & SHFS_CONTENT_OBJECT ? is_object(left, &id)
+	                                                     : by_times;
+	return r == -EACCES || r == -EFBIG ? 0 : MIN(r, 0);
+}
+
+static bool is_same_link(const struct shfs_past_file *f, const char *path)
+{
+	char text[PATH_MAX];
+	ssize_t n = readlink(path, text, sizeof(text));
+
+	return !f->left_text || (n >= 0 && strlen(f->left_text) == (size_t)n &&
+	                         !memcmp(text, f->left_text, n));
+}
+
+/* --- one file --- */
+
+/* Is its content lost, or replaced? */
+static bool loses_content(const struct shfs_past_file *f)
+{
+	return !f->n_then || f->changed & SHFS_PAST_CONTENT;
+}
+
+static int load_versions(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                         struct shfs_undo_file *u)
+{
+	int r = 0;
+
+	if (f->n)
+		r = shfs_version_load(p->index, f->file_id << 32 | f->n, &u->before);
+	if (r >= 0 && f->left_n)
+		r = shfs_version_load(p->index, f->left_file_id << 32 | f->left_n,
+		                      &u->left);
+	return MIN(r, 0);
+}
+
+/* A file that took the name of another, as most programs save: with that content it can
+ * stay. Makes it so, for a merge. */
+static bool can_stay(struct shfs_undo_plan *p, struct shfs_past_file *f, int *error)
+{
+	struct shfs_past_file *then = f->left->then;
+	struct shfs_undo_file *u = f->plan, *v;
+
+	if (f->n_then)
+		return true;
+	if (!then || then->left || then->n_then != 1 || !(S_ISREG(then->mode)))
+		return false;
+	v = then->plan;
+	shfs_version_clear(&u->before);
+	shfs_version_clear(&v->before);
+	*error = load_versions(p, then, v);
+	u->before = v->before;
+	v->before = (struct shfs_version){ 0 };
+	shfs_past_keep(f);
+	shfs_undo_entry(f->left)->change = false;
+	return true;
+}
+
+static int check_content(struct shfs_undo_plan *p, struct shfs_past_file *f,
+                         struct shfs_undo_file *u)
+{
+	bool same = true, archived = true;
+	int r = 0;
+
+	if (!S_ISREG(u->st.st_mode) || !loses_content(f))
+		return 0;
+	r = compare_with(p, u, &u->left, &same, &archived);
+	if (r)
+		return shfs_undo_add_reason(p, SHFS_UNDO_CANNOT, u->group, u->path,
+		                            strerror(-r), NULL);
+	if (!same && f->n_then && u->before.version_id) {
+		r = compare_with(p, u, &u->before, &u->already, &archived);
+		if (r || u->already)
+			return r;
+	}
+	if (!same && p->options->merge && u->left.version_id && can_stay(p, f, &r)) {
+		u->merge = true;
+		return r;
+	}
+	if (!same)
+		return shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+		                            "was changed since", u);
+	if (!archived && !p->options->force)
+		return shfs_undo_add_reason(
+			p, SHFS_UNDO_CANNOT, u->group, u->path,
+			"its content is not archived, and would be lost (--force)", NULL);
+	return 0;
+}
+
+static const char *type_name(uint32_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFDIR:
+		return "is a directory now";
+	case S_IFLNK:
+		return "is a symbolic link now";
+	case S_IFREG:
+		return "is a file now";
+	default:
+		return "is something else now";
+	}
+}
+
+static bool is_type_left(const struct shfs_past_file *f, const struct stat *st)
+{
+	if (f->left_n || f->left_text)
+		return (st->st_mode & S_IFMT) == (f->left_text ? S_IFLNK : S_IFREG);
+	return !(f->mode & S_IFMT) || (st->st_mode & S_IFMT) == (f->mode & S_IFMT);
+}
+
+static bool is_involved(const struct shfs_past_file *f)
+{
+	return f->changed || f->n_then != 1 || !f->left || f->then[0] != f->left;
+}
+
+static int check_there(struct shfs_undo_plan *p, struct shfs_past_file *f,
+                       struct shfs_undo_file *u)
+{
+	int r = look_at(u->path, &u->st);
+
+	if (r < 0)
+		return r;
+	u->there = r;
+	if (!r)
+		return shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+		                            "is gone", u);
+	if (!is_type_left(f, &u->st) ||
+	    (S_ISLNK(u->st.st_mode) && !is_same_link(f, u->path)))
+		return shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+		                            type_name(u->st.st_mode), u);
+	return check_content(p, f, u);
+}
+
+/* Which attributes of a file that stays are to be put back. */
+static int choose_attributes(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                             struct shfs_undo_file *u)
+{
+	const struct stat *st = &u->st;
+	uint32_t others = shfs_undo_by_others(u), todo = f->changed & f->known & ~others;
+	int r = 0;
+
+	if (f->changed & SHFS_PAST_CONTENT && !u->already)
+		u->todo |= SHFS_PAST_CONTENT;
+	if (u->merge)
+		todo &= ~(uint32_t)SHFS_PAST_TIME;
+	if (S_ISDIR(st->st_mode) && shfs_timespec_ns(st->st_mtim) > f->last_ns)
+		todo &= ~(uint32_t)SHFS_PAST_TIME;
+	if (todo & SHFS_PAST_MODE && (f->mode & 07777) != (st->st_mode & 07777) &&
+	    !S_ISLNK(st->st_mode))
+		u->todo |= SHFS_PAST_MODE;
+	if (todo & SHFS_PAST_OWNER && (f->uid != st->st_uid || f->gid != st->st_gid))
+		u->todo |= SHFS_PAST_OWNER;
+	/* what is done in a directory changes its time */
+	if (todo & SHFS_PAST_TIME &&
+	    (f->mtime_ns != shfs_timespec_ns(st->st_mtim) || S_ISDIR(st->st_mode) ||
+	     u->todo & SHFS_PAST_CONTENT))
+		u->todo |= SHFS_PAST_TIME;
+	u->todo |= todo & SHFS_PAST_XATTRS;
+	others &= f->changed & (SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_XATTRS);
+	if (others)
+		r = shfs_undo_add_reason(
+			p, SHFS_UNDO_NOTE, u->group, u->path,
+			others & SHFS_PAST_XATTRS
+				? "its extended attributes were changed since"
+			: others & SHFS_PAST_OWNER ? "its owner was changed since"
+						   : "its mode was changed since",
+			u);
+	return r;
+}
+
+/* A sentence for what is not known, but for the times of directories. */
+static int note_unknown(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                        const struct shfs_undo_file *u, uint32_t wanted)
+{
+	uint32_t unknown = wanted & ~f->known & ~(uint32_t)SHFS_PAST_ENTRIES;
+	struct shfs_buf why = { 0 };
+	_cleanup_free_ char *text = NULL;
+
+	if (S_ISDIR(f->mode) || f->changed & SHFS_PAST_ENTRIES)
+		unknown &= ~(uint32_t)SHFS_PAST_TIME;
+	if (S_ISLNK(f->mode))
+		unknown &= ~(uint32_t)SHFS_PAST_MODE;
+	if (!unknown)
+		return 0;
+	shfs_buf_str(&why, "not recorded:");
+	if (unknown & SHFS_PAST_MODE)
+		shfs_buf_str(&why, " its mode,");
+	if (unknown & SHFS_PAST_OWNER)
+		shfs_buf_str(&why, " its owner,");
+	if (unknown & SHFS_PAST_TIME)
+		shfs_buf_str(&why, " its time,");
+	if (unknown & SHFS_PAST_XATTRS)
+		shfs_buf_str(&why, " its extended attributes,");
+	if (why.len)
+		why.data[why.len - 1] = '\0';
+	text = shfs_buf_take(&why);
+	return text ? shfs_undo_add_reason(p, SHFS_UNDO_NOTE, u->group,
+	                                   u->then_path ?: u->path, text, NULL)
+	            : -ENOMEM;
+}
+
+static int note_set_id(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                       const struct shfs_undo_file *u)
+{
+	bool wanted = u->make ? f->known & SHFS_PAST_MODE : u->todo & SHFS_PAST_MODE;
+
+	if (!wanted || !(f->mode & (S_ISDIR(f->mode) ? S_ISUID : S_ISUID | S_ISGID)))
+		return 0;
+	return shfs_undo_add_reason(p, SHFS_UNDO_NOTE, u->group, u->then_path ?: u->path,
+	                            "its set-id bits are not put back", NULL);
+}
+
+static int check_owner(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                       const struct shfs_undo_file *u)
+{
+	bool wanted = u->make ? f->known & SHFS_PAST_OWNER && f->uid != geteuid()
+	                      : u->todo & SHFS_PAST_OWNER && u->st.st_uid != f->uid;
+
+	if (!wanted || !geteuid())
+		return 0;
+	return shfs_undo_add_reason(p, SHFS_UNDO_NOTE, u->group, u->then_path ?: u->path,
+	                            "its owner cannot be put back", NULL);
+}
+
+/* Can the former content be had? */
+static int check_former(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                        struct shfs_undo_file *u)
+{
+	const struct shfs_version *v = &u->before;
+	const char *why = NULL;
+
+	u->empty = v->version_id && !v->size;
+	if (!v->version_id)
+		why = "what it held is not recorded";
+	else if (!(v->flags & SHFS_CONTENT_OBJECT) && !u->empty)
+		why = shfs_version_why_not_archived(v->flags) ?: "not archived";
+	return why ? shfs_undo_add_reason(p, SHFS_UNDO_CANNOT, u->group,
+	                                  u->then_path ?: u->path, why, NULL)
+	           : 0;
+}
+
+static int check_making(struct shfs_undo_plan *p, struct shfs_past_file *f,
+                        struct shfs_undo_file *u)
+{
+	u->make = true;
+	if (!(f->mode & S_IFMT) && u->before.version_id)
+		f->mode |= S_IFREG;
+	switch (f->mode & S_IFMT) {
+	case S_IFREG:
+		return check_former(p, f, u);
+	case S_IFDIR:
+	case S_IFIFO:
+	case S_IFSOCK:
+		return 0;
+	case S_IFLNK:
+		return f->text ? 0
+		               : shfs_undo_add_reason(
+					 p, SHFS_UNDO_CANNOT, u->group, u->then_path,
+					 "what the link said is not recorded", NULL);
+	case S_IFCHR:
+	case S_IFBLK:
+		return geteuid()
+		               ? shfs_undo_add_reason(p, SHFS_UNDO_CANNOT, u->group,
+		                                      u->then_path,
+		                                      "only root can make a device", NULL)
+		               : 0;
+	default:
+		return shfs_undo_add_reason(p, SHFS_UNDO_CANNOT, u->group, u->then_path,
+		                            "what it was is not recorded", NULL);
+	}
+}
+
+static int check_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
+{
+	struct shfs_undo_file *u = f->plan;
+	bool between = false;
+	int r = load_versions(p, f, u);
+
+	if (r || !is_involved(f))
+		return r;
+	if (f->touched_file_id)
+		r = shfs_undo_find_others(p, f->touched_file_id, f->first_seq,
+		                          f->last_seq, u, &between);
+	if (!r && u->path)
+		r = check_there(p, f, u);
+	if (r || !f->n_then)
+		return r;
+	if (!u->path)
+		r = check_making(p, f, u);
+	else if (u->there)
+		r = choose_attributes(p, f, u);
+	if (!r && between && f->changed & SHFS_PAST_CONTENT && u->path && !u->already)
+		r = shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+		                         "was changed in between, too", u);
+	if (!r && u->todo & SHFS_PAST_CONTENT)
+		r = check_former(p, f, u);
+	if (!r && u->there)
+		r = note_unknown(p, f, u, f->changed & ~SHFS_PAST_CONTENT);
+	if (!r)
+		r = note_set_id(p, f, u);
+	return r ? r : check_owner(p, f, u);
+}
+
+/* --- names that files have kept --- */
+
+/* Is it a file that had a name besides those that it lost, as far as its count says? */
+static bool has_kept_name(const struct shfs_past_file *f)
+{
+	const struct shfs_undo_file *u = f->plan;
+
+	return u && u->make && f->ino && S_ISREG(f->mode) && f->links > f->n_then;
+}
+
+struct search {
+	struct shfs_undo_plan *plan;
+	size_t n; /* of files that are looked for */
+	struct shfs_past_file *root;
+};
+
+/* The directory at path, which is not moved. */
+static struct shfs_past_file *find_directory(const struct shfs_undo_plan *p,
+                                             const char *path)
+{
+	for (struct shfs_past_entry *e = p->past.entries; e; e = e->next)
+		if (!shfs_undo_entry(e)->change && shfs_undo_entry(e)->path &&
+		    !strcmp(shfs_undo_entry(e)->path, path))
+			return e->then;
+	return NULL;
+}
+
+/* The number of the lower file is that which a mount shows; the content decides, too. */
+static int try_name(struct search *s, const FTSENT *entry)
+{
+	struct shfs_undo_plan *p = s->plan;
+
+	for (struct shfs_past_file *f = p->past.files; f; f = f->next) {
+		struct shfs_undo_file *u = f->plan;
+		bool same, archived;
+		int r;
+
+		if (!has_kept_name(f) || u->other_name ||
+		    f->ino != entry->fts_statp->st_ino)
+			continue;
+		u->path = strdup(entry->fts_path);
+		u->other_name = strdup(entry->fts_path);
+		u->root = s->root;
+		if (!u->path || !u->other_name)
+			return -ENOMEM;
+		u->st = *entry->fts_statp;
+		r = compare_with(p, u, &u->before, &same, &archived);
+		free(TAKE_PTR(u->path));
+		if (r || !same)
+			free(TAKE_PTR(u->other_name));
+		else
+			s->n--;
+	}
+	return 0;
+}
+
+static int search_below(struct search *s, char *root)
+{
+	char *paths[] = { root, NULL };
+	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
+	FTSENT *entry;
+	int r = fts ? 0 : -errno;
+
+	while (!r && s->n && (entry = fts_read(fts)))
+		if (entry->fts_info == FTS_F && entry->fts_statp->st_nlink)
+			r = try_name(s, entry);
+	if (fts)
+		fts_close(fts);
+	return r;
+}
+
+/* Finds names of files that have lost others, in their projects; a file that has none is
+ * made anew. */
+static int find_kept_names(struct shfs_undo_plan *p)
+{
+	struct search s = { .plan = p };
+	int r = 0;
+
+	for (struct shfs_past_file *f = p->past.files; f; f = f->next)
+		s.n += has_kept_name(f);
+	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next) {
+		_cleanup_free_ char *root = NULL;
+		struct shfs_undo_file *u = f->plan;
+
+		if (!has_kept_name(f) || u->other_name || !u->before.version_id)
+			continue;
+		r = shfs_version_root(p->index, &u->before, &root);
+		s.root = r > 0 ? find_directory(p, root) : NULL;
+		if (s.root)
+			r = search_below(&s, root);
+		r = MIN(r, 0);
+		if (!r && !u->other_name) {
+			s.n--;
+			r = shfs_undo_add_reason(
+				p, SHFS_UNDO_NOTE, u->group, u->then_path,
+				"its other names are not found: it is a file of its own",
+				NULL);
+		}
+	}
+	return r;
+}
+
+/* --- one name --- */
+
+/* Nothing is expected at a name that is to be given back. */
+static int check_free(struct shfs_undo_plan *p, struct shfs_past_entry *e)
+{
+	struct shfs_undo_entry *u = e->plan;
+	struct shfs_undo_file by = { 0 };
+	struct stat st;
+	bool between;
+	int r;
+
+	if (!u->change || e->left || !u->path)
+		return 0;
+	r = look_at(u->path, &st);
+	if (r <= 0)
+		return r;
+	if (S_ISDIR(st.st_mode) && S_ISDIR(e->then->mode)) {
+		u->adopt = true;
+		return 0;
+	}
+	r = shfs_undo_find_others(p, e->file_id, e->last_seq, e->last_seq, &by, &between);
+	return r ? r
+	         : shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+	                                "is there again", &by);
+}
+
+static int check_name(struct shfs_undo_plan *p, struct shfs_past_entry *e)
+{
+	struct shfs_undo_entry *u = e->plan;
+	struct shfs_undo_file by = { 0 };
+	bool between;
+	int r;
+
+	if (!u->change)
+		return 0;
+	if (!e->doubt)
+		return check_free(p, e);
+	r = shfs_undo_find_others(p, e->file_id, e->first_seq, e->last_seq, &by,
+	                          &between);
+	return r ? r
+	         : shfs_undo_add_reason(
+			   p, SHFS_UNDO_CONFLICT, u->group, u->path ?: u->then_path,
+			   by.others ? "was changed in between, too"
+				     : "what is recorded of it does not fit together",
+			   &by);
+}
+
+/* --- directories that are removed, and those that are not made --- */
+
+static struct shfs_past_entry *find_left(const struct shfs_undo_plan *p,
+                                         const struct shfs_past_file *dir,
+                                         const char *name)
+{
+	_cleanup_buf_ struct shfs_buf key = { 0 };
+	struct shfs_past_entry *e = NULL;
+
+	shfs_buf_add(&key, (const char *)&dir, sizeof(dir));
+	shfs_buf_str(&key, name);
+	if (!key.failed)
+		HASH_FIND(hh, p->past.table, key.data, key.len, e);
+	return e && e->left ? e : NULL;
+}
+
+/* Is there a file in the directory that stays? Its name is in *name. */
+static int holds_more(struct shfs_undo_plan *p, const struct shfs_past_file *dir,
+                      char name[static 256])
+{
+	const struct shfs_undo_file *u = dir->plan;
+	DIR *d = opendir(u->path);
+	const struct dirent *de;
+	int r = 0, more = 0;
+
+	if (!d)
+		return 0; /* it will be seen */
+	while (!more && (de = shfs_readdir(d, &r))) {
+		const struct shfs_past_entry *e;
+
+		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
+			continue;
+		e = find_left(p, dir, de->d_name);
+		more = !e || !shfs_undo_entry(e)->change || e->then ||
+		       !shfs_undo_is_done(p, shfs_undo_entry(e)->group);
+		if (more)
+			snprintf(name, 256, "%s", de->d_name);
+	}
+	closedir(d);
+	return r ? r : more;
+}
+
+static int check_removal(struct shfs_undo_plan *p, const struct shfs_past_entry *e,
+                         bool *again)
+{
+	const struct shfs_undo_entry *u = e->plan;
+	const struct shfs_undo_file *dir = shfs_undo_file(e->left);
+	_cleanup_buf_ struct shfs_buf why = { 0 };
+	char name[256];
+	int r;
+
+	if (!u->change || !e->left || e->left->n_then || !dir->there ||
+	    !S_ISDIR(dir->st.st_mode) || !shfs_undo_is_done(p, u->group))
+		return 0;
+	r = holds_more(p, e->left, name);
+	if (r <= 0)
+		return r;
+	shfs_buf_str(&why, "holds ");
+	shfs_quote_display(&why, name, strlen(name));
+	*again = true;
+	return why.failed ? -ENOMEM
+	                  : shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+	                                         why.data, NULL);
+}
+
+/* A name cannot be given back where its directory is not. */
+static int check_directory(struct shfs_undo_plan *p, const struct shfs_past_entry *e,
+                           bool *again)
+{
+	const struct shfs_undo_entry *u = e->plan;
+	const struct shfs_past_file *dir = shfs_past_real(e->directory);
+	const struct shfs_undo_file *d = dir->plan;
+
+	if (!u->change || !e->then || !shfs_undo_is_done(p, u->group) || !dir->n_then)
+		return 0;
+	if (d->there || (d->path && !is_involved(dir)) || shfs_undo_is_done(p, d->group))
+		return 0;
+	*again = true;
+	return shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group,
+	                            u->then_path ?: u->path,
+	                            "its directory is not put back", NULL);
+}
+
+static int check_directories(struct shfs_undo_plan *p)
+{
+	bool again = true;
+	int r = 0;
+
+	while (again && !r) {
+		again = false;
+		for (struct shfs_past_entry *e = p->past.entries; e && !r; e = e->next) {
+			r = check_removal(p, e, &again);
+			if (!r)
+				r = check_directory(p, e, &again);
+		}
+	}
+	return r;
+}
+
+/* --- all of it --- */
+
+static bool is_asked(const struct shfs_undo_plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->options->n_paths && path; i++)
+		if (shfs_path_is_below(path, p->options->paths[i]))
+			return true;
+	return !p->options->n_paths;
+}
+
+/* Wants the groups of which something lies at the paths that were asked for. */
+static void choose_groups(struct shfs_undo_plan *p)
+{
+	for (const struct shfs_past_entry *e = p->past.entries; e; e = e->next) {
+		const struct shfs_undo_entry *u = e->plan;
+
+		if (!is_asked(p, u->path) && !is_asked(p, u->then_path))
+			continue;
+		p->wanted[root_of(p, u->group)] = true;
+		if (e->left)
+			p->wanted[root_of(p, shfs_undo_file(e->left)->group)] = true;
+		if (e->then)
+			p->wanted[root_of(p, shfs_undo_file(e->then)->group)] = true;
+	}
+	p->wanted[root_of(p, shfs_undo_file(p->past.root)->group)] = true;
+}
+
+static int check_all(struct shfs_undo_plan *p)
+{
+	int r = 0;
+
+	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next)
+		if (f->plan)
+			r = check_file(p, f);
+	for (struct shfs_past_entry *e = p->past.entries; e && !r; e = e->next)
+		r = check_name(p, e);
+	if (!r)
+		r = find_kept_names(p);
+	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next)
+		if (f->plan && shfs_undo_file(f)->make && !shfs_undo_file(f)->other_name)
+			r = note_unknown(p, f, f->plan,
+			                 SHFS_PAST_MODE | SHFS_PAST_OWNER |
+			                         SHFS_PAST_TIME | SHFS_PAST_XATTRS);
+	if (!r)
+		r = shfs_undo_merge(p);
+	return r ? r : check_directories(p);
+}
+
+int shfs_undo_plan(struct shfs_undo_plan *p, const struct shfs_effects *effects)
+{
+	int r = shfs_past_walk(&p->past, effects);
+
+	if (!r)
+		r = plan_file(p, p->past.root);
+	if (!r)
+		r = plan_all(p);
+	if (r)
+		return r;
+	choose_groups(p);
+	return check_all(p);
+}
+
+void shfs_undo_plan_clear(struct shfs_undo_plan *p)
+{
+	for (struct shfs_past_entry *e = p->past.entries; e; e = e->next) {
+		struct shfs_undo_entry *u = e->plan;
+
+		if (u) {
+			free(u->path);
+			free(u->then_path);
+		}
+		free(TAKE_PTR(e->plan));
+	}
+	for (struct shfs_past_file *f = p->past.files; f; f = f->next) {
+		struct shfs_undo_file *u = f->plan;
+
+		if (u) {
+			free(u->path);
+			free(u->then_path);
+			shfs_version_clear(&u->before);
+			shfs_version_clear(&u->left);
+			shfs_buf_free(&u->merged);
+			free(u->other_name);
+			for (size_t i = 0; i < u->n_left_xattrs; i++) {
+				free(u->left_xattrs[i].name);
+				free(u->left_xattrs[i].value);
+			}
+			free(u->left_xattrs);
+		}
+		free(TAKE_PTR(f->plan));
+	}
+	for (size_t i = 0; i < p->n_reasons; i++) {
+		free(p->reasons[i].path);
+		free(p->reasons[i].why);
+	}
+	free(p->reasons);
+	free(p->groups);
+	free(p->blocked);
+	free(p->wanted);
+	shfs_past_clear(&p->past);
+}
