@@ -691,6 +691,15 @@ int shfs_past_walk(struct shfs_past *p, const struct shfs_effects *effects)
 	return r;
 }
 
+int shfs_past_join(struct shfs_past_file *f, struct shfs_past_file *other)
+{
+	int r = 0;
+
+	while (f->n_then && !r)
+		r = set_then(f->then[0], other);
+	return r;
+}
+
 void shfs_past_keep(struct shfs_past_file *f)
 {
 	struct shfs_past_entry *entry = f->left;

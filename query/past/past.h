@@ -101,6 +101,9 @@ struct shfs_past_file *shfs_past_real(struct shfs_past_file *file);
  * there, but for its content: that is to be the other's. */
 void shfs_past_keep(struct shfs_past_file *file);
 
+/* f has turned out to be the other file: that gets its names. */
+_must_check_ int shfs_past_join(struct shfs_past_file *f, struct shfs_past_file *other);
+
 /* The paths of an entry: as it was left, before. Appends to out. False: its directory was
  * not there. */
 bool shfs_past_path_left(const struct shfs_past_entry *entry, struct shfs_buf *out);

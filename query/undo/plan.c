@@ -527,19 +527,63 @@ static struct shfs_past_file *find_directory(const struct shfs_undo_plan *p,
 	return NULL;
 }
 
+static const struct shfs_past_entry *find_left_at(const struct shfs_undo_plan *p,
+                                                  const char *path)
+{
+	for (struct shfs_past_entry *e = p->past.entries; e; e = e->next)
+		if (e->left && shfs_undo_entry(e)->path &&
+		    !strcmp(shfs_undo_entry(e)->path, path))
+			return e;
+	return NULL;
+}
+
+/* Makes two files one, if what is known of their contents says so: 1, or 0. */
+static int join_files(struct shfs_undo_plan *p, struct shfs_past_file *f,
+                      struct shfs_past_file *other)
+{
+	struct shfs_undo_file *u = f->plan, *v = other->plan;
+	size_t from = root_of(p, u->group), to = root_of(p, v->group);
+	bool had_none = !other->n_then;
+	int r;
+
+	if (other->born_ns || !(other->changed & SHFS_PAST_CONTENT) ||
+	    !(u->before.flags & SHFS_CONTENT_OBJECT) ||
+	    !is_object(&v->before, &u->before.object))
+		return 0;
+	r = shfs_past_join(f, other);
+	if (r)
+		return r;
+	u->make = false;
+	p->groups[from] = to;
+	p->blocked[to] |= p->blocked[from];
+	p->wanted[to] |= p->wanted[from];
+	r = had_none && v->there ? choose_attributes(p, other, v) : 0;
+	return r ? r : 1;
+}
+
 /* The number of the lower file is that which a mount shows; the content decides, too. */
 static int try_name(struct search *s, const FTSENT *entry)
 {
 	struct shfs_undo_plan *p = s->plan;
+	const struct shfs_past_entry *e = NULL;
 
 	for (struct shfs_past_file *f = p->past.files; f; f = f->next) {
 		struct shfs_undo_file *u = f->plan;
 		bool same, archived;
-		int r;
+		int r = 0;
 
 		if (!has_kept_name(f) || u->other_name ||
 		    f->ino != entry->fts_statp->st_ino)
 			continue;
+		e = e ?: find_left_at(p, entry->fts_path);
+		if (e && e->left != f)
+			r = join_files(p, f, e->left);
+		if (r) {
+			s->n--;
+			if (r < 0)
+				return r;
+			continue;
+		}
 		u->path = strdup(entry->fts_path);
 		u->other_name = strdup(entry->fts_path);
 		u->root = s->root;
@@ -591,7 +635,7 @@ static int find_kept_names(struct shfs_undo_plan *p)
 		if (s.root)
 			r = search_below(&s, root);
 		r = MIN(r, 0);
-		if (!r && !u->other_name) {
+		if (!r && u->make && !u->other_name) {
 			s.n--;
 			r = shfs_undo_add_reason(
 				p, SHFS_UNDO_NOTE, u->group, u->then_path,
@@ -758,6 +802,18 @@ static bool is_asked(const struct shfs_undo_plan *p, const char *path)
 	return !p->options->n_paths;
 }
 
+/* Wants the directories, too, that are to be made for it. */
+static void choose_directories(struct shfs_undo_plan *p, const struct shfs_past_entry *e)
+{
+	const struct shfs_past_file *dir = shfs_past_real(e->directory);
+
+	while (e->then && dir->n_then && !dir->left) {
+		e = dir->then[0];
+		p->wanted[root_of(p, shfs_undo_entry(e)->group)] = true;
+		dir = shfs_past_real(e->directory);
+	}
+}
+
 /* Wants the groups of which something lies at the paths that were asked for. */
 static void choose_groups(struct shfs_undo_plan *p)
 {
@@ -767,6 +823,8 @@ static void choose_groups(struct shfs_undo_plan *p)
 		if (!is_asked(p, u->path) && !is_asked(p, u->then_path))
 			continue;
 		p->wanted[root_of(p, u->group)] = true;
+		if (u->change)
+			choose_directories(p, e);
 		if (e->left)
 			p->wanted[root_of(p, shfs_undo_file(e->left)->group)] = true;
 		if (e->then)

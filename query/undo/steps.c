@@ -148,6 +148,25 @@ static int fill_file(const struct shfs_steps_how *how, const struct shfs_step *s
 	return r ? r : fsync(fd) ? -errno : 0;
 }
 
+/* Removes what a new file has got by its directory's default ACL. */
+static int drop_acls(const struct spot *at)
+{
+	static const char *const names[] = { "system.posix_acl_access",
+		                             "system.posix_acl_default" };
+	_cleanup_close_ int fd =
+		openat(at->dirfd, at->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char proc[40];
+
+	if (fd < 0)
+		return -errno;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (removexattr(proc, names[i]) && errno != ENODATA &&
+		    errno != EOPNOTSUPP && errno != EACCES)
+			return -errno;
+	return 0;
+}
+
 static int make_file(const struct shfs_steps_how *how, const struct shfs_step *s)
 {
 	_cleanup_spot_ struct spot at = { -1 };
@@ -161,10 +180,11 @@ static int make_file(const struct shfs_steps_how *how, const struct shfs_step *s
 	if (!S_ISREG(s->mode))
 		return mknodat(at.dirfd, at.name, (s->mode & S_IFMT) | 0600, s->rdev)
 		               ? -errno
-		               : 0;
+		               : drop_acls(&at);
 	fd = openat(at.dirfd, at.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 	            0600);
-	return fd < 0 ? -errno : fill_file(how, s, fd);
+	r = fd < 0 ? -errno : fill_file(how, s, fd);
+	return r || s->what & SHFS_STEP_LIKE ? r : drop_acls(&at);
 }
 
 static int make_directory(const struct shfs_step *s)
@@ -172,7 +192,7 @@ static int make_directory(const struct shfs_step *s)
 	_cleanup_spot_ struct spot at = { -1 };
 	int r = find_spot(s->path, &at);
 
-	return r ? r : mkdirat(at.dirfd, at.name, 0700) ? -errno : 0;
+	return r ? r : mkdirat(at.dirfd, at.name, 0700) ? -errno : drop_acls(&at);
 }
 
 static int remove_path(const char *path, int flags)

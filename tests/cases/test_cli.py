@@ -16,7 +16,7 @@ pytestmark = pytest.mark.users("ordinary")
 COMMANDS = [
     "mount", "umount", "enable", "disable", "init", "run", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
     "map", "export", "import",
-    "cat", "diff", "restore", "undelete", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
+    "cat", "diff", "restore", "undelete", "undo", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "prompt", "sync"]
 PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")
@@ -250,7 +250,7 @@ def test_exit_codes(recorded):
         (["rerun", "never"], 3), (["rerun", "--command", "ffffffff"], 3), (["compare", "ffffffff", "never"], 3),
         (["umount", "."], 3), (["mount", "nowhere"], 2), (["mount", "file"], 2),
         (["diff", "file@1", "file@2"], 1), (["diff", "file@1", "file@1"], 0),
-        (["diff", "file@9"], 3), (["undelete", "never"], 3),
+        (["diff", "file@9"], 3), (["undelete", "never"], 3), (["undo", "ffffffff"], 3), (["undo"], 2),
     ):  # fmt: skip
         result = recorded.shfs(*args, check=code)
         if code > 1:
@@ -259,7 +259,7 @@ def test_exit_codes(recorded):
 
 
 @pytest.mark.parametrize("name", ["history", "log x", "why x", "cat x", "show 1234", "diff x",
-                                  "restore x@1", "undelete x", "reindex"])  # fmt: skip
+                                  "restore x@1", "undelete x", "undo x", "reindex"])  # fmt: skip
 def test_without_a_store(shfs, sandbox, name):
     result = shfs(*name.split(), check=6)
     assert "there is no store yet at ~/.local/share/shfs" in result.stderr.replace(

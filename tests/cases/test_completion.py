@@ -92,7 +92,7 @@ def test_commands_and_options(typist):
     assert typist.tab("shfs --no") == "shfs --no-pager "
     assert typist.tab("shfs --no-pager hi") == "shfs --no-pager history "
     assert typist.tab("shfs --color always hi") == "shfs --color always history "
-    assert typist.tab("shfs help und") == "shfs help undelete "
+    assert typist.tab("shfs help unde") == "shfs help undelete "
     assert typist.tab("shfs init z") == "shfs init zsh "
     assert typist.tab("shfs log --color=al") == "shfs log --color=always "
     assert typist.tab("shfs log --color al") == "shfs log --color always "

@@ -75,7 +75,7 @@ def test_outputs_are_printable(study):
     outputs = [
         ["history"], ["history", "--all"], ["history", "--all", "--reverse"], ["show", last["id"]], ["show", "make.py"],
         ["log", "in"], ["log", "-p", "in"], ["why", "d/sum"], ["impact", "in"], ["impact", "make.py"], ["stats"], ["stale"], ["stale", "d/sum"],
-        ["search", "-f"], ["search"], ["status"], ["doctor"], ["rerun", "--dry-run", "d/sum"], ["undelete"], ["compare", "in", "names"],
+        ["search", "-f"], ["search"], ["status"], ["doctor"], ["rerun", "--dry-run", "d/sum"], ["undelete"], ["undo", "-n", "--since", "1 hour ago"], ["compare", "in", "names"],
         ["export", "dot", "d/sum"], ["export", "prov", "d/sum"], ["export", "prov-o", "d/sum"], ["export", "json", "d/sum"], ["export", "jsonl", "d/sum"],
         *(["restore", "-n", "--", f"./{name}@1"] for name in WORST[:6]),
         *([what, "--", name] for what in ("log", "why", "show") for name in WORST[:8]),

@@ -304,6 +304,14 @@ def test_what_is_selected(sandbox, work, shell):
     assert "never seen" in sandbox.shfs("undo", "--last", "nothere", check=3).stderr
 
 
+def test_a_path_gets_its_directories(sandbox, work):
+    before = tree(sandbox)
+    work.run("rm -r p d")
+    done(sandbox, "--last", "p/q/r")
+    now = tree(sandbox)
+    assert now["./p/q/r"] == before["./p/q/r"] and now["./p/q"] == before["./p/q"] and "./d" not in now
+
+
 def test_a_link_planted_meanwhile_is_not_followed(sandbox, work):
     sandbox.write_outside(f"{sandbox.home}/outside/a", "mine")
     line = "rm -r d"
