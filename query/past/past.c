@@ -16,6 +16,8 @@ struct shfs_past_birth {
 	(SHFS_PAST_CONTENT | SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_TIME |         \
 	 SHFS_PAST_XATTRS)
 #define ACL "system.posix_acl_"
+/* by which the kernel's time of a file may lag behind */
+#define COARSE_NS 10000000
 
 struct shfs_past_file *shfs_past_real(struct shfs_past_file *f)
 {
@@ -114,16 +116,26 @@ static int set_xattr(struct shfs_past_file *f, struct shfs_bytes name,
 	return 0;
 }
 
+/* Is the time that an effect did away with that of a write that had begun before, though
+ * its end was recorded later? Then the time before is what the write did away with. */
+static bool is_time_of_write(const struct shfs_past_file *f, const struct shfs_effect *e)
+{
+	return f->written_ns && e->op && e->begin_ns >= f->written_ns &&
+	       e->former.mtime_ns > f->written_ns - COARSE_NS;
+}
+
 /* Sets what an effect did away with, as far as it is known. */
-static void take_status(struct shfs_past_file *f, const struct shfs_former *former,
+static void take_status(struct shfs_past_file *f, const struct shfs_effect *e,
                         uint32_t changed)
 {
+	const struct shfs_former *former = &e->former;
 	uint32_t known = 0;
 
 	if (former->flags & (SHFS_FORMER_STATUS | SHFS_FORMER_TIME)) {
 		known = SHFS_PAST_MODE | SHFS_PAST_TIME;
 		f->mode = former->mode;
-		f->mtime_ns = former->mtime_ns;
+		f->mtime_ns =
+			is_time_of_write(f, e) ? f->written_mtime_ns : former->mtime_ns;
 	}
 	if (former->flags & SHFS_FORMER_STATUS) {
 		known |= SHFS_PAST_OWNER;
@@ -140,6 +152,8 @@ static void take_status(struct shfs_past_file *f, const struct shfs_former *form
 	            ~(changed & (SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_TIME))) |
 	           known;
 	f->changed |= changed;
+	if (changed & SHFS_PAST_TIME)
+		f->time_seq = e->seq;
 }
 
 static int take_all_xattrs(struct shfs_past_file *f, const struct shfs_former *former)
@@ -410,7 +424,9 @@ static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 		f->known |= SHFS_PAST_CONTENT;
 	if (e->flags & SHFS_ACCESS_CREATED)
 		return add_birth(p, f, e->begin_ns, e->former.directory_mtime_ns);
-	take_status(f, &e->former, SHFS_PAST_TIME);
+	take_status(f, e, SHFS_PAST_TIME);
+	f->written_ns = f->known & SHFS_PAST_TIME ? e->begin_ns : 0;
+	f->written_mtime_ns = f->mtime_ns;
 	return 0;
 }
 
@@ -423,7 +439,7 @@ static int undo_touch(struct shfs_past *p, const struct shfs_effect *e)
 	if (r)
 		return r;
 	f = shfs_past_real(entry->then);
-	take_status(f, &e->former,
+	take_status(f, e,
 	            e->op == SHFS_OP_CHMOD   ? SHFS_PAST_MODE
 	            : e->op == SHFS_OP_CHOWN ? SHFS_PAST_MODE | SHFS_PAST_OWNER
 	                                     : SHFS_PAST_TIME);
@@ -445,8 +461,7 @@ static int undo_xattr(struct shfs_past *p, const struct shfs_effect *e)
 	if (r)
 		return r;
 	f = shfs_past_real(entry->then);
-	take_status(f, former,
-	            strncmp(e->path2 ?: "", ACL, strlen(ACL)) ? 0 : SHFS_PAST_MODE);
+	take_status(f, e, strncmp(e->path2 ?: "", ACL, strlen(ACL)) ? 0 : SHFS_PAST_MODE);
 	f->changed |= SHFS_PAST_XATTRS;
 	if (!(former->flags & SHFS_FORMER_XATTRS) || !name.len) {
 		f->known &= ~(uint32_t)SHFS_PAST_XATTRS;
@@ -469,7 +484,7 @@ static int put_victim(struct shfs_past *p, const struct shfs_effect *e,
 	if (!f)
 		return -ENOMEM;
 	note_seq(f, e);
-	take_status(f, &e->former, f->left ? 0 : FILE_ALL);
+	take_status(f, e, f->left ? 0 : FILE_ALL);
 	f->changed = changed; /* all of it is to be made, if it is not left */
 	r = take_all_xattrs(f, &e->former);
 	if (!r && text.len)
@@ -596,8 +611,17 @@ static int unite(struct shfs_past *p, struct shfs_past_file *f, struct shfs_past
 		f->mode = g->mode;
 	if (more & SHFS_PAST_OWNER)
 		f->uid = g->uid, f->gid = g->gid;
-	if (more & SHFS_PAST_TIME)
+	if (more & SHFS_PAST_TIME) {
 		f->mtime_ns = g->mtime_ns;
+		f->written_ns = g->written_ns;
+		f->written_mtime_ns = g->written_mtime_ns;
+		f->time_seq = g->time_seq;
+	}
+	if (more & SHFS_PAST_XATTRS && !f->n_xattrs) {
+		f->xattrs = TAKE_PTR(g->xattrs);
+		f->n_xattrs = g->n_xattrs;
+		g->n_xattrs = 0;
+	}
 	f->changed |= more;
 	f->known |= g->known & more;
 	f->left = f->left ?: g->left;

@@ -55,6 +55,9 @@ struct shfs_past_file {
 	int64_t touched_file_id; /* its path at the last one */
 	int64_t born_ns;         /* made by a change at this time; 0: not (yet) */
 	int64_t born_directory_mtime_ns;
+	int64_t time_seq;         /* of the first change of its time */
+	int64_t written_mtime_ns; /* its time before the write at written_ns */
+	int64_t written_ns;       /* when a process opened it that wrote to it; or 0 */
 	struct shfs_past_entry **then; /* the names that it has, in the walk */
 	size_t n_then, cap_then;
 	struct shfs_past_entry *left; /* a name that it was left with, or NULL */

@@ -500,6 +500,43 @@ static int check_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
 	return r ? r : check_owner(p, f, u);
 }
 
+/* --- names of one file --- */
+
+/* Both are one file, which was changed by two names: the earlier change counts. */
+static void align_names(struct shfs_past_file *f, struct shfs_past_file *g)
+{
+	struct shfs_undo_file *u = f->plan, *v = g->plan;
+
+	if (u->todo & v->todo & SHFS_PAST_TIME) {
+		if (f->time_seq < g->time_seq)
+			g->mtime_ns = f->mtime_ns;
+		else
+			f->mtime_ns = g->mtime_ns;
+	}
+	if (u->todo & v->todo & SHFS_PAST_CONTENT)
+		(f->first_seq < g->first_seq ? v : u)->todo &=
+			~(uint32_t)SHFS_PAST_CONTENT;
+}
+
+static bool has_names(const struct shfs_past_file *f)
+{
+	const struct shfs_undo_file *u = f->plan;
+
+	return u && u->there && u->todo && S_ISREG(u->st.st_mode) && u->st.st_nlink > 1;
+}
+
+static void align_all_names(struct shfs_undo_plan *p)
+{
+	for (struct shfs_past_file *f = p->past.files; f; f = f->next)
+		for (struct shfs_past_file *g = has_names(f) ? f->next : NULL; g;
+		     g = g->next)
+			if (has_names(g) &&
+			    shfs_undo_file(f)->st.st_ino ==
+			            shfs_undo_file(g)->st.st_ino &&
+			    shfs_undo_file(f)->st.st_dev == shfs_undo_file(g)->st.st_dev)
+				align_names(f, g);
+}
+
 /* --- names that files have kept --- */
 
 /* Is it a file that had a name besides those that it lost, as far as its count says? */
@@ -840,6 +877,7 @@ static int check_all(struct shfs_undo_plan *p)
 	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next)
 		if (f->plan)
 			r = check_file(p, f);
+	align_all_names(p);
 	for (struct shfs_past_entry *e = p->past.entries; e && !r; e = e->next)
 		r = check_name(p, e);
 	if (!r)

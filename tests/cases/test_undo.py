@@ -25,6 +25,8 @@ STEPS = (
     "echo x > {n}",
     "cp {f} {g}",
     "cp -p {f} {n}",
+    "cp -p {f} {g}",
+    "rsync -a --inplace d/ p/",
     "cp -a {d} {n}",
     "mv {f} {g}",
     "mv {f} {n}",
