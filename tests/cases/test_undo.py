@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from harness import PREFIX, disk, ids_of, seeds
+from harness import ALL, PREFIX, disk, ids_of, seeds
 
 SEEDS = seeds(3, an_hour=600)
 
@@ -234,6 +234,33 @@ def test_merged(sandbox, work):
     assert "same: was changed since, in the same lines" in run.stdout and sandbox.read("same") == b"2\n"
 
 
+SAVES = ("sed -i '{n}s/.*/{text}/' {file}", "sed '{n}s/.*/{text}/' {file} > .t; cat .t > {file}; rm .t", "cp {file} .t; sed '{n}s/.*/{text}/' .t > {file}; rm .t")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lines_of_others_survive(sandbox, work, seed):
+    """A command changes the first lines of files, somebody else meanwhile the last ones."""
+    chosen = random.Random(seed)
+    files = {f"m{i}": [f"line {n}" for n in range(60)] for i in range(4)}
+    for name, lines in files.items():
+        sandbox.write(name, "\n".join(lines) + "\n")
+    theirs, mine = [], []
+    for name, lines in files.items():
+        for _ in range(chosen.randint(1, 3)):
+            theirs.append(chosen.choice(SAVES).format(n=chosen.randint(1, 20), text="theirs", file=name))
+        for _ in range(chosen.randint(0, 3)):
+            n = chosen.randint(40, 60)
+            mine.append(chosen.choice(SAVES).format(n=n, text="mine", file=name))
+            lines[n - 1] = "mine"
+    line = "; ".join(theirs)
+    work.run(line)
+    for step in mine:
+        work.run(step)
+    done(sandbox, "--merge", last_id(sandbox, line))
+    for name, lines in files.items():
+        assert sandbox.read(name).decode().splitlines() == lines, (name, theirs, mine)
+
+
 def test_uncommitted_work_comes_back(sandbox, work):
     """What a child of a program has thrown away."""
     before = tree(sandbox)
@@ -314,6 +341,17 @@ def test_a_path_gets_its_directories(sandbox, work):
     assert now["./p/q/r"] == before["./p/q/r"] and now["./p/q"] == before["./p/q"] and "./d" not in now
 
 
+def test_nothing_is_undone_unrecorded(sandbox, shell):
+    there = sandbox.mount()
+    sandbox.sh("echo 1 > a")
+    work = shell()
+    work.run("echo 2 > a")
+    work.run("cd /")
+    there.unmount()
+    assert "is not recorded now, so nothing is undone" in done(sandbox, "--last", status=4).stderr
+    assert sandbox.read("a") == b"2\n"
+
+
 def test_a_link_planted_meanwhile_is_not_followed(sandbox, work):
     sandbox.write_outside(f"{sandbox.home}/outside/a", "mine")
     line = "rm -r d"
@@ -333,7 +371,7 @@ ALL_KINDS = (
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("nth", range(1, 80, 9))
+@pytest.mark.parametrize("nth", range(1, 100, 1 if ALL else 12))
 def test_killed_at_a_call(sandbox, mount, shell, nth):
     """The next one takes back what it had begun, or ends it."""
     there = mount()
