@@ -549,7 +549,8 @@ static bool has_kept_name(const struct shfs_past_file *f)
 
 struct search {
 	struct shfs_undo_plan *plan;
-	size_t n; /* of files that are looked for */
+	struct shfs_past_file **list; /* the files that are looked for */
+	size_t n;
 	struct shfs_past_file *root;
 };
 
@@ -604,23 +605,21 @@ static int try_name(struct search *s, const FTSENT *entry)
 	struct shfs_undo_plan *p = s->plan;
 	const struct shfs_past_entry *e = NULL;
 
-	for (struct shfs_past_file *f = p->past.files; f; f = f->next) {
+	for (size_t i = 0; i < s->n; i++) {
+		struct shfs_past_file *f = s->list[i];
 		struct shfs_undo_file *u = f->plan;
 		bool same, archived;
 		int r = 0;
 
-		if (!has_kept_name(f) || u->other_name ||
-		    f->ino != entry->fts_statp->st_ino)
+		if (f->ino != entry->fts_statp->st_ino || !u->make || u->other_name)
 			continue;
 		e = e ?: find_left_at(p, entry->fts_path);
 		if (e && e->left != f)
 			r = join_files(p, f, e->left);
-		if (r) {
-			s->n--;
-			if (r < 0)
-				return r;
+		if (r < 0)
+			return r;
+		if (r)
 			continue;
-		}
 		u->path = strdup(entry->fts_path);
 		u->other_name = strdup(entry->fts_path);
 		u->root = s->root;
@@ -631,8 +630,6 @@ static int try_name(struct search *s, const FTSENT *entry)
 		free(TAKE_PTR(u->path));
 		if (r || !same)
 			free(TAKE_PTR(u->other_name));
-		else
-			s->n--;
 	}
 	return 0;
 }
@@ -644,7 +641,7 @@ static int search_below(struct search *s, char *root)
 	FTSENT *entry;
 	int r = fts ? 0 : -errno;
 
-	while (!r && s->n && (entry = fts_read(fts)))
+	while (!r && (entry = fts_read(fts)))
 		if (entry->fts_info == FTS_F && entry->fts_statp->st_nlink)
 			r = try_name(s, entry);
 	if (fts)
@@ -652,34 +649,56 @@ static int search_below(struct search *s, char *root)
 	return r;
 }
 
+static int list_searched(struct search *s)
+{
+	size_t n = 0;
+
+	for (struct shfs_past_file *f = s->plan->past.files; f; f = f->next)
+		n += has_kept_name(f);
+	s->list = calloc(n + 1, sizeof(*s->list));
+	if (!s->list)
+		return -ENOMEM;
+	for (struct shfs_past_file *f = s->plan->past.files; f; f = f->next)
+		if (has_kept_name(f))
+			s->list[s->n++] = f;
+	return 0;
+}
+
+/* Searches the project of a file, if it is not the one that was searched last. */
+static int search_project_of(struct search *s, const struct shfs_undo_file *u)
+{
+	_cleanup_free_ char *root = NULL;
+	struct shfs_past_file *directory;
+	int r = u->before.version_id
+	                ? shfs_version_root(s->plan->index, &u->before, &root)
+	                : 0;
+
+	directory = r > 0 ? find_directory(s->plan, root) : NULL;
+	if (r < 0 || !directory || directory == s->root)
+		return MIN(r, 0);
+	s->root = directory;
+	return search_below(s, root);
+}
+
 /* Finds names of files that have lost others, in their projects; a file that has none is
  * made anew. */
 static int find_kept_names(struct shfs_undo_plan *p)
 {
 	struct search s = { .plan = p };
-	int r = 0;
+	int r = list_searched(&s);
 
-	for (struct shfs_past_file *f = p->past.files; f; f = f->next)
-		s.n += has_kept_name(f);
-	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next) {
-		_cleanup_free_ char *root = NULL;
-		struct shfs_undo_file *u = f->plan;
+	for (size_t i = 0; i < s.n && !r; i++) {
+		struct shfs_undo_file *u = s.list[i]->plan;
 
-		if (!has_kept_name(f) || u->other_name || !u->before.version_id)
-			continue;
-		r = shfs_version_root(p->index, &u->before, &root);
-		s.root = r > 0 ? find_directory(p, root) : NULL;
-		if (s.root)
-			r = search_below(&s, root);
-		r = MIN(r, 0);
-		if (!r && u->make && !u->other_name) {
-			s.n--;
+		if (u->make && !u->other_name)
+			r = search_project_of(&s, u);
+		if (!r && u->make && !u->other_name)
 			r = shfs_undo_add_reason(
 				p, SHFS_UNDO_NOTE, u->group, u->then_path,
 				"its other names are not found: it is a file of its own",
 				NULL);
-		}
 	}
+	free(s.list);
 	return r;
 }
 

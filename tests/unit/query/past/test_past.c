@@ -36,7 +36,7 @@ static void show_file(struct shfs_buf *out, const struct shfs_past_file *f)
 static void check(struct kit *k, const char *expected)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	_cleanup_effects_ struct shfs_effects effects = { 0 };
+	_cleanup_effects_ struct shfs_effects effects = { 0 }, since = { 0 };
 	_cleanup_past_ struct shfs_past past = { 0 };
 	_cleanup_buf_ struct shfs_buf got = { 0 };
 
@@ -46,6 +46,8 @@ static void check(struct kit *k, const char *expected)
 	assert_ok(shfs_index_open(k->store, SHFS_INDEX_READ, &index));
 	assert_ok(shfs_effects_add_command(&effects, index, 1));
 	shfs_effects_sort(&effects);
+	assert_ok(shfs_effects_add_since(&since, index, "/p", 0));
+	assert_int_equal(since.n, effects.n);
 	assert_ok(shfs_past_walk(&past, &effects));
 	for (const struct shfs_past_entry *e = past.entries; e; e = e->next) {
 		if (e->left == e->then &&
