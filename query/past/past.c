@@ -736,7 +736,11 @@ void shfs_past_keep(struct shfs_past_file *f)
 	f->cap_then = other->cap_then;
 	other->n_then = other->cap_then = 0;
 	entry->then = f;
-	f->changed |= SHFS_PAST_CONTENT;
+	f->changed = SHFS_PAST_CONTENT | SHFS_PAST_MODE | SHFS_PAST_OWNER;
+	f->known = other->known;
+	f->mode = other->mode;
+	f->uid = other->uid;
+	f->gid = other->gid;
 }
 
 static void free_file(struct shfs_past_file *f)

@@ -101,7 +101,7 @@ void shfs_past_clear(struct shfs_past *past);
 struct shfs_past_file *shfs_past_real(struct shfs_past_file *file);
 
 /* Lets a file stay at the name that it was left with, in the place of the one that was
- * there, but for its content: that is to be the other's. */
+ * there: its content, mode and owner are to be the other's. */
 void shfs_past_keep(struct shfs_past_file *file);
 
 /* f has turned out to be the other file: that gets its names. */

@@ -225,6 +225,9 @@ static int load_versions(struct shfs_undo_plan *p, const struct shfs_past_file *
 {
 	int r = 0;
 
+	shfs_version_clear(&u->before);
+	shfs_version_clear(&u->left);
+	u->before = u->left = (struct shfs_version){ 0 };
 	if (f->n)
 		r = shfs_version_load(p->index, f->file_id << 32 | f->n, &u->before);
 	if (r >= 0 && f->left_n)
@@ -246,8 +249,8 @@ static bool can_stay(struct shfs_undo_plan *p, struct shfs_past_file *f, int *er
 		return false;
 	v = then->plan;
 	shfs_version_clear(&u->before);
-	shfs_version_clear(&v->before);
 	*error = load_versions(p, then, v);
+	v->make = false;
 	u->before = v->before;
 	v->before = (struct shfs_version){ 0 };
 	shfs_past_keep(f);

@@ -253,12 +253,14 @@ def test_lines_of_others_survive(sandbox, work, seed):
             mine.append(chosen.choice(SAVES).format(n=n, text="mine", file=name))
             lines[n - 1] = "mine"
     line = "; ".join(theirs)
+    modes = {name: about[1] for name, about in tree(sandbox).items()}
     work.run(line)
     for step in mine:
         work.run(step)
     done(sandbox, "--merge", last_id(sandbox, line))
     for name, lines in files.items():
         assert sandbox.read(name).decode().splitlines() == lines, (name, theirs, mine)
+    assert {name: about[1] for name, about in tree(sandbox).items()} == modes
 
 
 def test_uncommitted_work_comes_back(sandbox, work):
