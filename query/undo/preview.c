@@ -282,6 +282,15 @@ static int open_before(const struct diffing *d, const struct shfs_undo_file *u,
 	return shfs_diff_nothing(side);
 }
 
+/* A file that is made again may take the place of one: `sed -i` is undone so. */
+static int open_replaced(const char *path, struct shfs_diff_side *side)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISREG(st.st_mode) ? shfs_diff_now(path, side)
+	                                                : shfs_diff_nothing(side);
+}
+
 static int diff_line(const struct line *line, void *arg)
 {
 	struct shfs_diff_side side[2] = { { .fd = -1 }, { .fd = -1 } };
@@ -296,7 +305,8 @@ static int diff_line(const struct line *line, void *arg)
 	if ((!removed && !made && !content && !merge) || line->directory ||
 	    !S_ISREG(u->there ? u->st.st_mode : line->file->mode))
 		return 0;
-	code = made ? shfs_diff_nothing(&side[0]) : shfs_diff_now(u->path, &side[0]);
+	code = made ? open_replaced(line->path, &side[0])
+	            : shfs_diff_now(u->path, &side[0]);
 	if (!code)
 		code = removed ? shfs_diff_nothing(&side[1])
 		       : merge ? open_merged(u, &side[1])

@@ -289,6 +289,13 @@ def test_what_is_not_archived(sandbox, work):
     assert "./h.big" not in tree(sandbox)
 
 
+def test_a_diff_of_what_another_file_replaced(sandbox, work):
+    """As a person reads it, though it is another file that is made again."""
+    work.run("sed -i s/1/one/ a; : 1")
+    shown = sandbox.shfs("undo", "-n", "-p", last_id(sandbox, "sed -i s/1/one/ a; : 1")).stdout
+    assert "--- a\t" in shown and "+++ a@1\t" in shown and "/dev/null" not in shown, shown
+
+
 def test_a_dry_run_changes_nothing(sandbox, work):
     line = "echo more >> a; rm b; mv c d/c"
     work.run(line)
