@@ -260,8 +260,9 @@ static char *kept_path(const struct shfs_projects *projects, const char *dir)
 	return realpath(dir, NULL);
 }
 
+/* *mounted: its path, allocated, if it is to be unmounted. */
 static int disable_one(struct shfs_context *ctx, const struct shfs_projects *projects,
-                       const struct shfs_mounts *mounts, const char *dir)
+                       const struct shfs_mounts *mounts, const char *dir, char **mounted)
 {
 	_cleanup_free_ char *path = kept_path(projects, dir);
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -280,8 +281,8 @@ static int disable_one(struct shfs_context *ctx, const struct shfs_projects *pro
 		return fail_set(path, r);
 	printf("%s is not mounted by itself any more\n", shown.data);
 	if (unmounts && shfs_mounts_at(mounts, path))
-		return run_verb(ctx, "umount", 1, (const char *const[]){ path });
-	if (shfs_mounts_at(mounts, path))
+		*mounted = TAKE_PTR(path);
+	else if (shfs_mounts_at(mounts, path))
 		printf("  it is still recorded: shfs umount %s ends that\n", shown.data);
 	return SHFS_EXIT_OK;
 }
@@ -290,19 +291,26 @@ static int run_disable(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_projects_ struct shfs_projects projects = { 0 };
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
-	int r = shfs_projects_read(shfs_context_store_path(ctx), &projects);
-	int worst = SHFS_EXIT_OK;
+	_cleanup_free_ char **mounted = calloc((size_t)argc, sizeof(*mounted));
+	int r = mounted ? shfs_projects_read(shfs_context_store_path(ctx), &projects)
+	                : -ENOMEM;
+	int worst = SHFS_EXIT_OK, code = SHFS_EXIT_OK, n = 0;
 
 	if (!r)
 		r = shfs_mounts_list(0, NULL, &mounts);
 	if (r)
 		return fail_projects(r);
 	for (int i = 0; i < argc; i++) {
-		int code = disable_one(ctx, &projects, &mounts, argv[i]);
-
+		code = disable_one(ctx, &projects, &mounts, argv[i], &mounted[n]);
+		n += mounted[n] != NULL;
 		worst = worst ? worst : code;
 	}
-	return worst;
+	/* this process itself may stand in one */
+	if (n && !chdir("/"))
+		code = run_verb(ctx, "umount", n, (const char *const *)mounted);
+	for (int i = 0; i < n; i++)
+		free(mounted[i]);
+	return worst ? worst : code;
 }
 
 const struct shfs_command shfs_cmd_disable = {

@@ -127,7 +127,8 @@ def test_enable_and_disable(sandbox, shfs, project):
     assert is_mounted(other)
     shfs("umount", other)
     assert shfs("enable", "-l").stdout.splitlines() == ["~/project  mounted"]
-    assert "is unmounted" in shfs("disable", "--now", project, cwd="/").stdout
+    said = shfs("disable", "--now", ".", cwd=project).stdout
+    assert "is unmounted" in said and "standing" not in said
     assert listed(shfs) == {project: ("quiet", False), other: ("quiet", False)}
     shfs("mount", other)
     assert listed(shfs)[other] == ("quiet", True)  # it stays as the user wanted it
