@@ -672,4 +672,6 @@ def test_many_sources_are_folded(sandbox, shell):
     # what is made stands below them
     bash.run("sort few all src/lib/*.txt > last")
     lines = [line for line in plain(sandbox.shfs("why", "last").stdout).splitlines() if line]
-    assert lines[1] == "├─ src/lib/  20 sources" and lines[2].startswith("├─ few@1 ←") and lines[-2] == "   └─ src/lib/  20 sources", lines
+    # both were open at once: which was closed first does not matter
+    assert lines[1] == "├─ src/lib/  20 sources" and any(line.strip("│ ") == "└─ src/lib/  20 sources" for line in lines[2:]), lines
+    assert [line[3:8] for line in lines if "@1 ←" in line and line[0] in "├└"] in (["few@1", "all@1"], ["all@1", "few@1"]), lines
