@@ -258,7 +258,8 @@ def test_beside_mounts_and_shells(sandbox, mounted, shell, shfs):
     assert secret in shfs("cat", f"{sandbox.project}/conf.json@1").stdout
     for i, n in enumerate(counts):
         versions = json.loads(shfs("log", "--json", f"{sandbox.project}/all{i}").stdout)["versions"]
-        assert len(versions) == n
+        # each content is there, and no other; one may be kept twice, or empty, between open and write
+        assert len({version["size"] for version in versions} - {0}) == n and len(versions) - n in (0, 1), versions
         assert shfs("cat", f"{sandbox.project}/x{i}").stdout == f"line {n} of {i}\n"
     texts = [c["text"] for c in commands(shfs)]
     assert [text for text in texts if text in before] == before and "echo again" in texts
