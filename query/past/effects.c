@@ -57,20 +57,13 @@ void shfs_effects_sort(struct shfs_effects *effects)
 	" (SELECT f.data FROM v_former f WHERE f.access_id = a.access_id)"               \
 	" FROM v_access a WHERE (a.is_written OR a.is_open = 0) AND "
 
+/* The number of an operation (enum shfs_pathop); 0: an open. */
 static unsigned op_of(const char *name)
 {
-	static const char *const names[] = {
-		[SHFS_OP_RENAME] = "rename",   [SHFS_OP_EXCHANGE] = "exchange",
-		[SHFS_OP_LINK] = "link",       [SHFS_OP_UNLINK] = "unlink",
-		[SHFS_OP_MKDIR] = "mkdir",     [SHFS_OP_RMDIR] = "rmdir",
-		[SHFS_OP_SYMLINK] = "symlink", [SHFS_OP_MKNOD] = "mknod",
-		[SHFS_OP_CHMOD] = "chmod",     [SHFS_OP_CHOWN] = "chown",
-		[SHFS_OP_UTIMES] = "utimes",   [SHFS_OP_TRUNCATE] = "truncate",
-		[SHFS_OP_XATTR] = "xattr",
-	};
+	const char *one;
 
-	for (unsigned op = 1; op < ARRAY_SIZE(names); op++)
-		if (!strcmp(names[op], name))
+	for (unsigned op = 1; (one = shfs_index_op_name(op)); op++)
+		if (!strcmp(one, name))
 			return op;
 	return 0;
 }

@@ -194,9 +194,9 @@ static void name_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		sqlite3_result_int(ctx, (int16_t)shfs_object_hash64(name, len));
 }
 
-/* --- op_name(op): of an access, as v_access has it; NULL: no view shows it --- */
+/* --- op_name(op): shfs_index_op_name --- */
 
-static void op_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+const char *shfs_index_op_name(int64_t op)
 {
 	static const char *const names[] = {
 		[0] = "open",
@@ -214,10 +214,16 @@ static void op_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		[SHFS_OP_TRUNCATE] = "truncate",
 		[SHFS_OP_XATTR] = "xattr",
 	};
-	int64_t op = sqlite3_value_int64(argv[0]);
 
-	if (op >= 0 && op < (int64_t)ARRAY_SIZE(names))
-		sqlite3_result_text(ctx, names[op], -1, SQLITE_STATIC);
+	return op >= 0 && op < (int64_t)ARRAY_SIZE(names) ? names[op] : NULL;
+}
+
+static void op_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	const char *name = shfs_index_op_name(sqlite3_value_int64(argv[0]));
+
+	if (name)
+		sqlite3_result_text(ctx, name, -1, SQLITE_STATIC);
 }
 
 /* --- strings: string_text(value, value of the base) --- */

@@ -103,6 +103,10 @@ _must_check_ int shfs_index_clean(struct shfs_store *store);
 uint32_t shfs_index_content_flags(struct shfs_index *index,
                                   const struct shfs_content *content);
 
+/* The name of an operation of an access, as v_access has it ("open" is 0, else enum
+ * shfs_pathop); NULL: there is none. Static. */
+const char *shfs_index_op_name(int64_t op);
+
 /* As shfs_object_find, in the store of the index. */
 _must_check_ int shfs_index_find_object(struct shfs_index *index, const void *data,
                                         size_t len, struct shfs_object_id *id);
