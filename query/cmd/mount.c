@@ -223,19 +223,25 @@ static int start_daemon(struct shfs_context *ctx, char *dir, const char **progra
 	return run_daemon(ctx, fuse, dir);
 }
 
+/* The mount at this path, not asked yet; NULL: there is none. *mounts, which the caller
+ * clears, holds it. */
+static struct shfs_mount *find_mount(const char *path, struct shfs_mounts *mounts)
+{
+	const struct shfs_mount *found = path && !shfs_mounts_list(0, NULL, mounts)
+	                                         ? shfs_mounts_at(mounts, path)
+	                                         : NULL;
+
+	return found ? &mounts->list[found - mounts->list] : NULL;
+}
+
 static void print_backend(const char *dir)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	_cleanup_free_ char *path = realpath(dir, NULL);
-	const struct shfs_mount *found = NULL;
-	struct shfs_mount *mount = NULL;
+	struct shfs_mount *mount = find_mount(path, &mounts);
 
-	if (path && !shfs_mounts_list(0, NULL, &mounts))
-		found = shfs_mounts_at(&mounts, path);
-	if (found) {
-		mount = &mounts.list[found - mounts.list];
+	if (mount)
 		shfs_mount_ask(mount);
-	}
 	fputs(mount && mount->status.backend ? mount->status.backend : "fuse", stdout);
 }
 
@@ -265,15 +271,11 @@ static int clear_dead(const char *path, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	_cleanup_buf_ struct shfs_buf said = { 0 };
-	const struct shfs_mount *found = NULL;
-	struct shfs_mount *mount;
+	struct shfs_mount *mount = find_mount(path, &mounts);
 	int r;
 
-	if (!shfs_mounts_list(0, NULL, &mounts))
-		found = shfs_mounts_at(&mounts, path);
-	if (!found || shfs_mount_is_recorder(found))
+	if (!mount || shfs_mount_is_recorder(mount))
 		return SHFS_EXIT_OK;
-	mount = &mounts.list[found - mounts.list];
 	shfs_mount_ask(mount);
 	if (mount->error != -ENOTCONN || shfs_mount_goes(mount))
 		return SHFS_EXIT_OK;
@@ -356,14 +358,10 @@ static bool is_mounted_already(struct shfs_context *ctx, const char *dir)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	_cleanup_free_ char *path = realpath(dir, NULL);
-	const struct shfs_mount *found = NULL;
-	struct shfs_mount *mount;
+	struct shfs_mount *mount = find_mount(path, &mounts);
 
-	if (path && !shfs_mounts_list(0, NULL, &mounts))
-		found = shfs_mounts_at(&mounts, path);
-	if (!found || found->owner != geteuid())
+	if (!mount || mount->owner != geteuid())
 		return false;
-	mount = &mounts.list[found - mounts.list];
 	shfs_mount_ask(mount);
 	return shfs_mount_is_of_store(mount, shfs_context_store_path(ctx));
 }
