@@ -400,6 +400,12 @@ static int bear_nameless(struct shfs_past *p, struct shfs_past_file *f, const ch
 
 /* --- effects --- */
 
+/* type: S_IFDIR and so on. */
+static void set_type(struct shfs_past_file *f, uint32_t type)
+{
+	f->mode = (f->mode & ~(uint32_t)S_IFMT) | type;
+}
+
 static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 {
 	struct shfs_past_entry *entry;
@@ -496,7 +502,7 @@ static int put_victim(struct shfs_past *p, const struct shfs_effect *e,
 			f->known |= SHFS_PAST_CONTENT;
 	}
 	if (e->op == SHFS_OP_RMDIR)
-		f->mode = (f->mode & ~(uint32_t)S_IFMT) | S_IFDIR;
+		set_type(f, S_IFDIR);
 	if (!r)
 		r = number_file(p, f, f->dev, f->ino);
 	f = shfs_past_real(f);
@@ -517,8 +523,7 @@ static int undo_removal(struct shfs_past *p, const struct shfs_effect *e)
 	if (r)
 		return r;
 	if (!mode_alone && e->path2) {
-		entry->then->mode &= ~(uint32_t)S_IFMT;
-		entry->then->mode |= S_IFLNK;
+		set_type(entry->then, S_IFLNK);
 	} else if (mode_alone && e->path2 && !(e->former.flags & SHFS_FORMER_STATUS)) {
 		entry->then->mode =
 			S_IFDIR | (uint32_t)(strtoul(e->path2, NULL, 8) & 07777);
@@ -540,7 +545,7 @@ static int undo_making(struct shfs_past *p, const struct shfs_effect *e)
 	if (e->op == SHFS_OP_SYMLINK && e->path2)
 		r = set_text(&f->left_text, shfs_bytes_str(e->path2));
 	if (e->op == SHFS_OP_MKDIR)
-		f->mode = (f->mode & ~(uint32_t)S_IFMT) | S_IFDIR;
+		set_type(f, S_IFDIR);
 	unnumber_file(p, f);
 	f->born_ns = e->begin_ns;
 	touch_directory(entry, e->end_ns, e->former.directory_mtime_ns);
@@ -564,7 +569,7 @@ static int undo_rename(struct shfs_past *p, const struct shfs_effect *e)
 		return r;
 	f = shfs_past_real(to->then);
 	if (e->directory)
-		f->mode = (f->mode & ~(uint32_t)S_IFMT) | S_IFDIR;
+		set_type(f, S_IFDIR);
 	touch_directory(to, e->end_ns, e->former.directory2_mtime_ns);
 	touch_directory(from, e->end_ns, e->former.directory_mtime_ns);
 	r = set_then(from, f);
