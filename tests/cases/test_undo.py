@@ -8,6 +8,7 @@ import random
 import pytest
 
 from harness import ALL, PREFIX, disk, ids_of, seeds
+from test_put_back import differences
 
 SEEDS = seeds(3, an_hour=600)
 
@@ -122,11 +123,6 @@ def tree(sandbox, git=False):
     found = json.loads(sandbox.run("python3", "-c", LOOK).stdout)
     mine = "./.git/objects" if git else "./.git"
     return {p: about for p, about in found.items() if p != mine and not p.startswith(mine + "/")}
-
-
-def differences(before, after):
-    """{path: (before, after)} of what is not the same."""
-    return {p: (before.get(p), after.get(p)) for p in {*before, *after} if before.get(p) != after.get(p)}
 
 
 def lay_out(sandbox):
