@@ -220,9 +220,10 @@ enum shfs_former_flags {
 };
 
 /*
- * What a change did away with: with CHMOD, CHOWN, UTIMES and XATTR the attributes that
- * path had; with UNLINK, RMDIR and RENAME what the file that lost its name was (with
- * RENAME: that was at path2). Not of a file that keeps another name: xattrs.
+ * The state that a change did away with: with CHMOD, CHOWN, UTIMES and XATTR the
+ * attributes that path had; with UNLINK, RMDIR and RENAME what the file that lost its
+ * name was (with RENAME: that was at path2). Not of a file that keeps another name:
+ * xattrs.
  */
 struct shfs_former {
 	uint32_t flags; /* enum shfs_former_flags: which of the fields are known */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a change is about to do away with: attributes of the file and of its directory. */
+/* Reads the attributes of a file and of its directory that a change is about to do away
+ * with. */
 #include "fusefs/operations/operations.h"
 
 #include "common/clock.h"

@@ -31,7 +31,8 @@ struct rerun {
 
 #define LEAVES_SHOWN 5
 
-/* What it writes outside can be compared with nothing, nor put back. */
+/* Names the files outside that a step writes: they are compared with nothing, nor put
+ * back. */
 static void show_leaves(struct shfs_buf *out, const struct shfs_rerun_step *step)
 {
 	for (size_t i = 0; i < step->leaves.n; i++) {

@@ -131,7 +131,7 @@ static int run_command(struct shfs_hook_log *log, char **argv)
 	return end_as(status);
 }
 
-/* What cannot be recorded is run all the same. */
+/* A command runs also where it cannot be recorded. */
 static int run_run(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct shfs_hook_log log = { .fd = -1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lies in a directory outside of all recorded directories because a command copied
- * it there: "cp -r . /tmp/d", then "cat /tmp/d/a". The command's words name the
+ * A file in a directory outside of all recorded directories, to which a command copied
+ * it: "cp -r . /tmp/d", then "cat /tmp/d/a". The command's words name the
  * directory, and it has read a file of that name below something, with the content that
  * lies there. Once that is gone, the names decide.
  */

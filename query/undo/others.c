@@ -29,7 +29,7 @@ static uint32_t change_of(const char *op)
 	return SHFS_PAST_ENTRIES; /* a name */
 }
 
-/* What the first of them did away with is what the commands left. */
+/* The first change by others tells, by what it did away with, what the commands left. */
 static void note_left(struct shfs_undo_file *u, struct shfs_rows *rows)
 {
 	struct shfs_former former;

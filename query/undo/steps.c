@@ -628,7 +628,7 @@ static int take_back(const struct shfs_steps_how *how, const struct shfs_steps *
 	return worst;
 }
 
-/* What cannot be removed stays: all that was to be put back is there. */
+/* A file that cannot be removed stays: all that was to be put back is there. */
 static int take_rest(const struct shfs_steps_how *how, const struct shfs_steps *steps,
                      size_t from)
 {

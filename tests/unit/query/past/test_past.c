@@ -32,7 +32,8 @@ static void show_file(struct shfs_buf *out, const struct shfs_past_file *f)
 		                f->xattrs[i].value ? f->xattrs[i].value : "none");
 }
 
-/* What is not as before: names that the command changed, and files that it changed. */
+/* Compares the names and files that are not as before: names that the command changed,
+ * and files that it changed. */
 static void check(struct kit *k, const char *expected)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
