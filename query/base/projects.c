@@ -3,14 +3,12 @@
 #include "query/base/projects.h"
 
 #include "common/io.h"
-#include "common/lock.h"
 #include "common/path.h"
+#include "store/store.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME         "projects"
@@ -129,19 +127,6 @@ static void copy_lines(const struct shfs_buf *text, const char *dir, const char 
 	}
 }
 
-/* Two processes of one host: a lock of the file system may hang where that is served. */
-static int lock_projects(int dirfd)
-{
-	char name[80];
-	struct stat st;
-
-	if (fstat(dirfd, &st))
-		return -errno;
-	snprintf(name, sizeof(name), "projects-%" PRIu64 "-%" PRIu64, (uint64_t)st.st_dev,
-	         (uint64_t)st.st_ino);
-	return shfs_lock_take(name, LOCK_WAIT_MS);
-}
-
 static int update(const char *store_path, const char *dir, const char *state,
                   bool only_if_new)
 {
@@ -155,7 +140,8 @@ static int update(const char *store_path, const char *dir, const char *state,
 		return -EINVAL;
 	if (dirfd < 0)
 		return -errno;
-	lockfd = lock_projects(dirfd);
+	/* a lock of the file system may hang where that is served */
+	lockfd = shfs_store_lock(store_path, "projects", LOCK_WAIT_MS);
 	if (lockfd < 0)
 		return lockfd;
 	r = read_text(dirfd, &text);
