@@ -105,8 +105,8 @@ def test_known_and_not_enabled(sandbox, shfs, shell, project, kind):
 
 
 @pytest.mark.users("ordinary")
-def test_what_a_shell_runs_ends_with_its_interrupt(sandbox, shfs, shell, project):
-    """And what it runs is no job of the shell."""
+def test_what_a_shell_runs_is_no_job(sandbox, shfs, shell, project):
+    """The shell's own jobs, and their ends, stay as they are."""
     shfs("mount", project)
     shfs("umount", project)
     sh = shell("bash", cwd=sandbox.home)
