@@ -14,8 +14,7 @@
 #define SHFS_BPF_RING_SIZE  (16u << 20)
 #define SHFS_BPF_NAME_SHORT 64
 #define SHFS_BPF_NAME_MAX   256
-#define SHFS_BPF_NAMES_MAX  1024 /* names of several directories in one record */
-#define SHFS_BPF_LEVELS     16   /* directories in such a record */
+#define SHFS_BPF_LEVELS     16   /* of directories, in the fast case */
 #define SHFS_BPF_DEPTH_MAX  2100 /* PATH_MAX has no room for more */
 
 /* Flags that only records have; event flags never use a bit above 23. */
@@ -98,8 +97,9 @@ struct shfs_bpf_record {
 	__u32 ppid, pgid, sid, tty;  /* with SHFS_BPF_SESSION */
 	__u32 dev;                   /* the kernel's number; 0: that of the root */
 	__u64 directory, directory2; /* keys; 0: not below the root */
-	__u64 id;                    /* of the open file; FORK: start time of the child */
-	__u64 ino;                   /* FORK: pid of the child */
+	__u64 id;  /* of the open file; FORK: start time of the child; DIRECTORY: of the
+	            * thread that sends it, whatever namespace it is in */
+	__u64 ino; /* FORK: pid of the child */
 	__u64 bytes;
 	__s64 mtime_ns, ctime_ns;
 	__u32 generation, mode, nlink, owner;

@@ -153,7 +153,7 @@ struct location {
 	u64 key; /* 0: not below the root */
 	const unsigned char *name;
 	u32 len;
-	bool slow;         /* the directory needs tell_slow */
+	bool slow;         /* the fast case did not reach the root */
 	u64 dentry, mount; /* if slow: the directory and its mount; mount 0: unknown */
 };
 
@@ -171,40 +171,51 @@ static __always_inline bool is_foreign_mount(struct mount *mount)
 	return (u64)BPF_CORE_READ(mount, mnt_ns) != state.mounts;
 }
 
-/* Goes one step up; returns 1 where the walk ends. */
-static __always_inline long walk_step(struct walk *walk)
-{
-	struct dentry *dentry = (void *)walk->dentry, *parent;
-	struct mount *mount = (void *)walk->mount, *under;
+enum step {
+	STEP_UP,
+	STEP_OVER, /* from a mount to its mount point */
+	STEP_END,
+};
 
+/* Goes one step up: enum step. Of what it leaves in walk the verifier
+ * knows nothing, so that a loop over it has one state. */
+__noinline int walk_step(struct walk *walk)
+{
+	struct dentry *dentry, *parent;
+	struct mount *mount, *under;
+
+	if (!walk)
+		return STEP_END;
+	dentry = (void *)walk->dentry;
+	mount = (void *)walk->mount;
 	if (walk->dentry == state.root) {
 		walk->below = true;
-		return 1;
+		return STEP_END;
 	}
 	if (mount && BPF_CORE_READ(mount, mnt.mnt_root) == dentry) {
 		under = BPF_CORE_READ(mount, mnt_parent);
 		if (is_foreign_mount(mount) || !under || under == mount) {
 			walk->top = !is_foreign_mount(mount);
-			return 1;
+			return STEP_END;
 		}
 		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
 		walk->mount = (u64)under;
 		walk->top = walk->dentry == state.root; /* it covers the root */
-		return walk->top;
+		return walk->top ? STEP_END : STEP_OVER;
 	}
 	parent = BPF_CORE_READ(dentry, d_parent);
 	if (!parent || parent == dentry) {
 		walk->top = true;
-		return 1;
+		return STEP_END;
 	}
 	walk->key = mix_key(walk->key, BPF_CORE_READ(dentry, d_name.hash));
 	walk->dentry = (u64)parent;
-	return 0;
+	return STEP_UP;
 }
 
 static long walk_one(u32 i, void *arg)
 {
-	return walk_step(arg);
+	return walk_step(arg) == STEP_END;
 }
 
 static __always_inline u64 mount_of(u64 vfsmount)
@@ -403,7 +414,6 @@ static __always_inline void add_inode(struct shfs_bpf_record *record, struct ino
 /* A walk that sends the directories that it passes. */
 struct sending {
 	struct walk walk;
-	struct who who;
 	u64 key, ino;
 	u32 flags;
 	bool failed;
@@ -414,20 +424,22 @@ static long send_level(u32 i, void *arg)
 	struct sending *sending = arg;
 	struct dentry *dentry = (void *)sending->walk.dentry;
 	struct shfs_bpf_record *record;
-	u64 key = sending->walk.key;
-	long end = walk_step(&sending->walk), n = 0;
+	const struct who nobody = { 0 };
+	int step = walk_step(&sending->walk);
+	long n = 0;
 
-	if (!end && key == sending->walk.key)
-		return 0; /* the step went from a mount to its mount point */
+	if (step == STEP_OVER)
+		return 0;
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX, 0);
 	if (!record) {
 		sending->failed = true;
 		return 1;
 	}
-	begin_record(record, SHFS_EVENT_DIRECTORY, sending->flags, &sending->who);
+	begin_record(record, SHFS_EVENT_DIRECTORY, sending->flags, &nobody);
+	record->id = bpf_get_current_pid_tgid();
 	record->directory = sending->key;
 	record->ino = sending->ino;
-	if (end) {
+	if (step == STEP_END) {
 		record->flags |= SHFS_BPF_LAST | (sending->walk.top ? SHFS_BPF_TOP : 0);
 	} else {
 		if (BPF_CORE_READ(dentry, d_inode, i_ino) == VOLUME_INO)
@@ -438,11 +450,11 @@ static long send_level(u32 i, void *arg)
 	record->name_len = n > 0 ? n : 0;
 	sending->flags = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return end;
+	return step == STEP_END;
 }
 
-/* Sends each level of the path in a record of its own. */
-__noinline int send_path_slow(u64 dentry, u64 mount, u64 key)
+/* Sends the path, each level in a record of its own. */
+__noinline int send_path(u64 dentry, u64 mount, u64 key)
 {
 	struct sending sending = {
 		.walk = { .dentry = dentry, .mount = mount },
@@ -451,47 +463,8 @@ __noinline int send_path_slow(u64 dentry, u64 mount, u64 key)
 		.flags = SHFS_BPF_FIRST,
 	};
 
-	who_is((void *)bpf_get_current_task_btf(), &sending.who);
 	bpf_loop(SHFS_BPF_DEPTH_MAX, send_level, &sending, 0);
 	return sending.failed || !(sending.walk.below || sending.walk.top);
-}
-
-/* Sends all levels in one record. 1: the ring has no room; -1: the record has no room. */
-static __noinline long send_path_fast(struct dentry *first, u64 key)
-{
-	struct shfs_bpf_record *record;
-	struct dentry *dir = first;
-	struct who who;
-	u32 at = 0;
-	long n;
-
-	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAMES_MAX, 0);
-	if (!record)
-		return 1;
-	who_is((void *)bpf_get_current_task_btf(), &who);
-	begin_record(record, SHFS_EVENT_DIRECTORY, SHFS_BPF_FIRST | SHFS_BPF_LAST, &who);
-	record->directory = key;
-	record->ino = dir->d_inode->i_ino;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < SHFS_BPF_LEVELS; i++) {
-		if ((u64)dir == state.root) {
-			record->name_len = at;
-			bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-			return 0;
-		}
-		if (at > SHFS_BPF_NAMES_MAX - SHFS_BPF_NAME_MAX)
-			break;
-		n = bpf_probe_read_kernel_str(record->text + at, SHFS_BPF_NAME_MAX,
-		                              dir->d_name.name);
-		if (n <= 0 || n > SHFS_BPF_NAME_MAX)
-			break;
-		at += n;
-		if (dir->d_inode->i_ino == VOLUME_INO)
-			record->flags |= SHFS_BPF_VOLUME;
-		dir = dir->d_parent;
-	}
-	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	return -1;
 }
 
 /* Makes sure that the path of this directory was sent. */
@@ -499,17 +472,13 @@ static __always_inline bool ensure_path_sent(struct dentry *dentry,
                                              const struct location *location)
 {
 	u64 key = location->key;
-	long r = -1;
+	long r;
 	u8 one = 1;
 
 	if (bpf_map_lookup_elem(&told, &key))
 		return true;
-	if (!location->slow)
-		r = send_path_fast(dentry->d_parent, key);
-	if (r < 0)
-		r = location->slow
-		            ? send_path_slow(location->dentry, location->mount, key)
-		            : send_path_slow(pointer_value(dentry->d_parent), 0, key);
+	r = location->slow ? send_path(location->dentry, location->mount, key)
+	                   : send_path(pointer_value(dentry->d_parent), 0, key);
 	if (r) {
 		count_lost();
 		return false;
@@ -837,6 +806,12 @@ struct environment {
 	u32 said; /* SHFS_EVENT_HIDDEN or SHFS_EVENT_SHOWN */
 };
 
+/* As walk_step(), for the loop over an environment. */
+__noinline int add_to_window(struct shfs_event_window *window, u32 byte)
+{
+	return window ? shfs_event_window_add(window, byte) : 0;
+}
+
 static long look_at_environment(u32 i, void *data)
 {
 	struct environment *env = data;
@@ -848,7 +823,7 @@ static long look_at_environment(u32 i, void *data)
 	if (!len || bpf_probe_read_user(piece, len, (void *)env->at))
 		return 1;
 	for (u32 n = 0; n < ENVIRON_PIECE && n < len; n++) {
-		env->said = shfs_event_window_add(&env->window, piece[n]);
+		env->said = add_to_window(&env->window, piece[n]);
 		if (env->said)
 			return 1;
 	}

@@ -340,7 +340,7 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 	base->key = key_end(mix_key(walk.key, BPF_CORE_READ(dentry, d_inode, i_ino)));
 	if (bpf_map_lookup_elem(&told, &base->key))
 		return 1;
-	if (send_path_slow(base->dentry, base->mount, base->key))
+	if (send_path(base->dentry, base->mount, base->key))
 		return 0;
 	bpf_map_update_elem(&told, &base->key, &one, BPF_ANY);
 	return 1;

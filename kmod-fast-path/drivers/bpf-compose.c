@@ -23,7 +23,7 @@ struct directory {
 
 /* A directory that a thread describes in several records. */
 struct part {
-	uint32_t tid;
+	uint64_t id;
 	uint64_t key;
 	struct shfs_buf names; /* the deepest first, each ends with NUL */
 	bool volume;
@@ -182,15 +182,15 @@ static struct part *begin_part(struct shfs_composer *c,
 {
 	struct part *part;
 
-	HASH_FIND(hh, c->parts, &record->tid, sizeof(record->tid), part);
+	HASH_FIND(hh, c->parts, &record->id, sizeof(record->id), part);
 	if (part)
 		forget_part(c, part); /* its last record had no room in the ring */
 	part = calloc(1, sizeof(*part));
 	if (!part)
 		return NULL;
-	part->tid = record->tid;
+	part->id = record->id;
 	part->key = record->directory;
-	HASH_ADD(hh, c->parts, tid, sizeof(part->tid), part);
+	HASH_ADD(hh, c->parts, id, sizeof(part->id), part);
 	return part;
 }
 
@@ -206,7 +206,7 @@ static int take_directory(struct shfs_composer *c, const struct shfs_bpf_record 
 		if (!part)
 			return -ENOMEM;
 	} else {
-		HASH_FIND(hh, c->parts, &record->tid, sizeof(record->tid), part);
+		HASH_FIND(hh, c->parts, &record->id, sizeof(record->id), part);
 		if (!part || part->key != record->directory)
 			return 0;
 	}

@@ -151,6 +151,36 @@ static void test_directory_in_pieces(void **state)
 	shfs_composer_free(c);
 }
 
+static void tell_level(struct shfs_composer *c, uint64_t thread, uint64_t key,
+                       const char *name, uint32_t flags)
+{
+	struct room r = make(SHFS_EVENT_DIRECTORY, flags, key, name, "");
+
+	r.record.id = thread;
+	r.record.name_len += flags & SHFS_BPF_LAST ? 0 : 1; /* with its NUL */
+	assert_int_equal(take(c, &r), 0);
+}
+
+static void test_directories_in_pieces_at_once(void **state)
+{
+	struct shfs_composer *c = new_composer();
+	struct room r;
+
+	tell_level(c, 1ull << 32 | 7, 5, "b", SHFS_BPF_FIRST);
+	tell_level(c, 2ull << 32 | 7, 6, "d", SHFS_BPF_FIRST);
+	tell_level(c, 1ull << 32 | 7, 5, "a", 0);
+	tell_level(c, 2ull << 32 | 7, 6, "c", 0);
+	tell_level(c, 1ull << 32 | 7, 5, "", SHFS_BPF_LAST);
+	tell_level(c, 2ull << 32 | 7, 6, "", SHFS_BPF_LAST);
+	r = make(SHFS_EVENT_MAKE, 0, 5, "link", "");
+	assert_int_equal(take(c, &r), 0);
+	assert_texts(event(0), "a/b/link", "");
+	r = make(SHFS_EVENT_MAKE, 0, 6, "link", "");
+	assert_int_equal(take(c, &r), 0);
+	assert_texts(event(1), "c/d/link", "");
+	shfs_composer_free(c);
+}
+
 static void test_renames(void **state)
 {
 	struct shfs_composer *c = new_composer();
@@ -337,6 +367,7 @@ static void test_forgets(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_paths),
 	cmocka_unit_test(test_directory_in_pieces),
+	cmocka_unit_test(test_directories_in_pieces_at_once),
 	cmocka_unit_test(test_renames),
 	cmocka_unit_test(test_given_paths),
 	cmocka_unit_test(test_what_later_records_change),
