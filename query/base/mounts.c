@@ -738,8 +738,10 @@ static bool any_has_ended(const struct shfs_mounts *mounts)
 	for (size_t i = 0; i < mounts->n; i++) {
 		const struct shfs_mount *m = &mounts->list[i];
 
-		if (shfs_mount_goes(m) || was_away(m) ||
+		if (shfs_mount_goes(m) ||
 		    (m->error && !shfs_mount_is_recorder(m) && !is_still_mounted(m)))
+			return true;
+		if (was_away(m)) /* asked last: now that it is mounted, it is there */
 			return true;
 	}
 	return false;
