@@ -44,6 +44,14 @@ def versions(sandbox, name):
     return json.loads(sandbox.shfs("log", "--json", f"{sandbox.project}/{name}", cwd="/", timeout=60 + ROUNDS).stdout)["versions"]
 
 
+def sealed_segment(sandbox):
+    """Of a mount that has ended."""
+    pattern = f"{sandbox.store}/journal/*/fuse-*.seg.zst"
+    wait_until(lambda: glob.glob(pattern), "the segment to be sealed")
+    [segment] = glob.glob(pattern)
+    return segment
+
+
 def states(sandbox, name):
     """By their number: is it archived?"""
     return {v["n"]: v["not_archived"] or "archived" for v in versions(sandbox, name)}
@@ -256,7 +264,7 @@ def test_gc(sandbox, shfs, six):
     """What no record names goes, while another mount records; and nothing where the journal may lack names."""
     assert "0 objects" in shfs("gc").stdout
     shfs("umount", six)
-    [segment] = glob.glob(f"{sandbox.store}/journal/*/fuse-*.seg.zst")
+    segment = sealed_segment(sandbox)
     sandbox.mkdir(f"{six}/second")
     shfs("mount", f"{six}/second")
     sandbox.write("second/kept", content("kept", 3))
@@ -282,7 +290,7 @@ def test_gc(sandbox, shfs, six):
 def test_gc_after_a_repair(sandbox, shfs, six):
     """What was set aside may be all that names a content: it stays until the user has done with that."""
     shfs("umount", six)
-    [segment] = glob.glob(f"{sandbox.store}/journal/*/fuse-*.seg.zst")
+    segment = sealed_segment(sandbox)
     sandbox.run("sh", "-c", f"cp {segment} {sandbox.home}/right; echo garbage > {segment}.x; mv {segment}.x {segment}")
     assert json.loads(shfs("repair", "--json").stdout)["segments_unreadable"] == 1
     for options in [], ["--dry-run"]:

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from harness import ALL
 from test_forget import places
 from test_hook import commands, log_paths, records, start
 
@@ -37,8 +38,9 @@ def test_what_is_typed(sandbox, shell, kind):
     """The examples, as comments."""
     sh = start(shell, kind, before="setopt interactive_comments\n" if "zsh" in kind else "")
     wanted, wanted_tags = [], []
+    some = 1 if ALL or kind == "bash" else 4  # what takes them out is the same in all
     for name in "secret.txt", "plain.txt":
-        for typed, kept in examples(name):
+        for typed, kept in list(examples(name))[::some]:
             if "\n" in typed or "!" in typed or "\\" in typed or "`" in typed:
                 continue
             sh.run("true # " + typed)
