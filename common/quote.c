@@ -185,6 +185,15 @@ void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len)
 	shfs_buf_char(out, '\'');
 }
 
+void shfs_quote_command(struct shfs_buf *out, char *const *words)
+{
+	for (char *const *word = words; *word; word++) {
+		if (word > words)
+			shfs_buf_char(out, ' ');
+		shfs_quote_shell(out, *word, strlen(*word));
+	}
+}
+
 void shfs_quote_fish(struct shfs_buf *out, const char *s, size_t len)
 {
 	if (needs_no_quotes(s, len)) {

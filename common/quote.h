@@ -21,6 +21,9 @@ void shfs_quote_text(struct shfs_buf *out, const char *s, size_t len);
 /* Quotes for a shell: a plain string as it is, else '...' or, with controls, $'...'. */
 void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len);
 
+/* Quotes the words of a command, which end with a NULL, as a line of a shell. */
+void shfs_quote_command(struct shfs_buf *out, char *const *words);
+
 /* Quotes for fish: '...', in which controls stay as they are. */
 void shfs_quote_fish(struct shfs_buf *out, const char *s, size_t len);
 

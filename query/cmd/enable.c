@@ -3,6 +3,7 @@
  * `shfs enable`, `shfs disable` and `shfs prompt`: which projects are recorded always,
  * and what happens when a shell enters one that is not recorded.
  */
+#include "query/base/child.h"
 #include "query/base/context.h"
 #include "query/base/json.h"
 #include "query/base/model.h"
@@ -31,34 +32,6 @@ static bool unmounts; /* disable --now */
 
 /* --- running shfs itself, and systemctl --- */
 
-/* Starts a program; its output goes nowhere if quiet. -1: it cannot be started. */
-static pid_t start_program(const char *file, const char *const *argv, bool quiet)
-{
-	pid_t pid;
-	int null;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid)
-		return pid;
-	null = open("/dev/null", O_RDWR);
-	dup2(null, STDIN_FILENO);
-	if (quiet)
-		dup2(null, STDOUT_FILENO);
-	execvp(file, (char *const *)argv);
-	_exit(SHFS_EXIT_FAILURE);
-}
-
-static int await_program(pid_t pid)
-{
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return SHFS_EXIT_FAILURE;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : SHFS_EXIT_FAILURE;
-}
-
 /* Starts `shfs VERB DIR...` on the same store. */
 static pid_t start_verb(struct shfs_context *ctx, const char *verb, int n,
                         const char *const *dirs, bool quiet)
@@ -79,7 +52,7 @@ static pid_t start_verb(struct shfs_context *ctx, const char *verb, int n,
 	}
 	argv[i++] = "--";
 	memcpy(argv + i, dirs, (size_t)n * sizeof(*dirs));
-	return start_program("/proc/self/exe", argv, quiet);
+	return shfs_child_start("/proc/self/exe", argv, quiet);
 }
 
 static int run_verb(struct shfs_context *ctx, const char *verb, int n,
@@ -88,7 +61,7 @@ static int run_verb(struct shfs_context *ctx, const char *verb, int n,
 	pid_t pid = start_verb(ctx, verb, n, dirs, false);
 
 	if (pid >= 0)
-		return await_program(pid);
+		return shfs_child_wait(pid);
 	shfs_error("cannot start a process: %s", strerror(errno));
 	return SHFS_EXIT_FAILURE;
 }
@@ -104,8 +77,8 @@ static void enable_unit(void)
 	shfs_buf_printf(&manager, "%s/systemd/private", runtime ? runtime : "");
 	if (manager.failed || access(manager.data, F_OK))
 		return; /* the hook mounts them, when a shell enters one */
-	pid = start_program(*argv, argv, true);
-	if (pid < 0 || await_program(pid))
+	pid = shfs_child_start(*argv, argv, true);
+	if (pid < 0 || shfs_child_wait(pid))
 		shfs_warn(
 			"systemd does not mount it at login, but a shell that enters it "
 			"does: systemctl --user enable " UNIT " failed");
@@ -342,7 +315,7 @@ static int mount_at_prompt(struct shfs_context *ctx, const char *dir, const char
 			shown);
 		return SHFS_EXIT_OK;
 	}
-	return pid > 0 ? await_program(pid) : SHFS_EXIT_FAILURE;
+	return pid > 0 ? shfs_child_wait(pid) : SHFS_EXIT_FAILURE;
 }
 
 static int run_prompt(struct shfs_context *ctx, int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs run`: one command of a script, of cron or of a program, recorded as if typed. */
 #include "query/base/cmd.h"
+#include "query/base/foreground.h"
 #include "query/rerun/hook-log.h"
 
 #include "common/quote.h"
@@ -15,71 +16,10 @@
 #define NOT_FOUND  127 /* as in shells */
 #define NOT_TO_RUN 126
 
-static volatile pid_t running;
-
-/* Signals that are sent to this process alone are meant for the command. */
-static void pass_signal(int sig)
-{
-	int error = errno;
-
-	if (running > 0)
-		kill(running, sig);
-	errno = error;
-}
-
-/* The terminal sends its signals to the command, too, which decides what they do. */
-static const struct {
-	int signal;
-	void (*handler)(int);
-} kept[] = {
-	{ SIGINT, SIG_IGN },
-	{ SIGQUIT, SIG_IGN },
-	{ SIGTERM, pass_signal },
-	{ SIGHUP, pass_signal },
-};
-
-/* Keeps the signals, which are blocked until they are kept, and the command runs. What
- * was ignored (nohup) stays so. */
-static void keep_signals(struct sigaction before[static ARRAY_SIZE(kept)], sigset_t *mask)
-{
-	sigset_t ours;
-
-	sigemptyset(&ours);
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-		sigaddset(&ours, kept[i].signal);
-	sigprocmask(SIG_BLOCK, &ours, mask);
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		struct sigaction keep = { .sa_handler = kept[i].handler,
-			                  .sa_flags = SA_RESTART };
-
-		sigaction(kept[i].signal, NULL, &before[i]);
-		if (before[i].sa_handler != SIG_IGN)
-			sigaction(kept[i].signal, &keep, NULL);
-	}
-}
-
-static char *command_text(char **argv)
-{
-	struct shfs_buf text = { 0 };
-
-	for (char **word = argv; *word; word++) {
-		if (word > argv)
-			shfs_buf_char(&text, ' ');
-		shfs_quote_shell(&text, *word, strlen(*word));
-	}
-	if (!text.failed)
-		return text.data;
-	shfs_buf_free(&text);
-	return NULL;
-}
-
 static void become_command(const struct shfs_hook_log *log, char **argv,
-                           const struct sigaction before[static ARRAY_SIZE(kept)],
-                           const sigset_t *mask)
+                           const struct shfs_foreground *foreground)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-		sigaction(kept[i].signal, &before[i], NULL);
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	shfs_foreground_leave(foreground);
 	signal(SIGXFSZ, SIG_DFL);
 	shfs_hook_log_mark(log);
 	execvp(argv[0], argv);
@@ -87,48 +27,33 @@ static void become_command(const struct shfs_hook_log *log, char **argv,
 	_exit(errno == ENOENT ? NOT_FOUND : NOT_TO_RUN);
 }
 
-/* Ends as the command did. */
-static int end_as(int status)
-{
-	if (!WIFSIGNALED(status))
-		return WEXITSTATUS(status);
-	signal(WTERMSIG(status), SIG_DFL);
-	if (WTERMSIG(status) != SIGKILL && !WCOREDUMP(status))
-		raise(WTERMSIG(status));
-	return 128 + WTERMSIG(status);
-}
-
 static int run_command(struct shfs_hook_log *log, char **argv)
 {
-	_cleanup_free_ char *text = command_text(argv);
+	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct rusage usage = { 0 };
-	struct sigaction before[ARRAY_SIZE(kept)];
-	sigset_t mask;
+	struct shfs_foreground foreground;
 	int status = 0;
 	pid_t pid;
 
-	if (text)
-		shfs_hook_log_begin(log, text);
+	shfs_quote_command(&text, argv);
+	if (!text.failed)
+		shfs_hook_log_begin(log, text.data);
 	fflush(NULL);
-	keep_signals(before, &mask);
+	shfs_foreground_enter(&foreground);
 	pid = fork();
 	if (!pid)
-		become_command(log, argv, before, &mask);
-	running = pid;
-	sigprocmask(SIG_SETMASK, &mask, NULL);
-	while (pid > 0 && wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
-		;
-	running = 0;
+		become_command(log, argv, &foreground);
+	shfs_foreground_wait(&foreground, pid, &status, &usage);
 	if (pid < 0) {
 		shfs_error("cannot start a process: %s", strerror(errno));
 		status = W_EXITCODE(NOT_TO_RUN, 0);
 	}
-	if (text)
+	if (!text.failed)
 		shfs_hook_log_finish(log,
 		                     WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 		                                         : WEXITSTATUS(status),
 		                     &usage);
-	return end_as(status);
+	return shfs_foreground_end(status);
 }
 
 /* A command runs also where it cannot be recorded. */

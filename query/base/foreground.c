@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* A process that runs a command in its own place. */
+#include "query/base/foreground.h"
+
+#include "common/util.h"
+
+#include <errno.h>
+#include <sys/wait.h>
+
+static volatile pid_t running;
+
+static void pass_signal(int sig)
+{
+	int error = errno;
+
+	if (running > 0)
+		kill(running, sig);
+	errno = error;
+}
+
+static const struct {
+	int signal;
+	void (*handler)(int);
+} kept[SHFS_FOREGROUND_SIGNALS] = {
+	{ SIGINT, SIG_IGN },
+	{ SIGQUIT, SIG_IGN },
+	{ SIGTERM, pass_signal },
+	{ SIGHUP, pass_signal },
+};
+
+void shfs_foreground_enter(struct shfs_foreground *foreground)
+{
+	struct sigaction *before = foreground->before;
+	sigset_t ours;
+
+	sigemptyset(&ours);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		sigaddset(&ours, kept[i].signal);
+	sigprocmask(SIG_BLOCK, &ours, &foreground->mask);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		struct sigaction keep = { .sa_handler = kept[i].handler,
+			                  .sa_flags = SA_RESTART };
+
+		sigaction(kept[i].signal, NULL, &before[i]);
+		if (before[i].sa_handler != SIG_IGN)
+			sigaction(kept[i].signal, &keep, NULL);
+	}
+}
+
+void shfs_foreground_leave(const struct shfs_foreground *foreground)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		sigaction(kept[i].signal, &foreground->before[i], NULL);
+	sigprocmask(SIG_SETMASK, &foreground->mask, NULL);
+}
+
+void shfs_foreground_wait(const struct shfs_foreground *foreground, pid_t pid,
+                          int *status, struct rusage *usage)
+{
+	running = pid;
+	sigprocmask(SIG_SETMASK, &foreground->mask, NULL);
+	while (pid > 0 && wait4(pid, status, 0, usage) < 0 && errno == EINTR)
+		;
+	running = 0;
+}
+
+int shfs_foreground_end(int status)
+{
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	signal(WTERMSIG(status), SIG_DFL);
+	if (WTERMSIG(status) != SIGKILL && !WCOREDUMP(status))
+		raise(WTERMSIG(status));
+	return 128 + WTERMSIG(status);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * foreground.h - a process that runs a command in its own place: on the same terminal,
+ * with the same signals and the same end.
+ *
+ * The terminal sends its signals to the command as well, which decides what they do; what
+ * is sent to this process alone is passed on. Signals that were ignored before (nohup)
+ * stay so for both.
+ */
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#define SHFS_FOREGROUND_SIGNALS 4
+
+struct shfs_foreground {
+	struct sigaction before[SHFS_FOREGROUND_SIGNALS];
+	sigset_t mask;
+};
+
+/* Before the fork: signals wait until shfs_foreground_wait. */
+void shfs_foreground_enter(struct shfs_foreground *foreground);
+/* In the child: all is as before. */
+void shfs_foreground_leave(const struct shfs_foreground *foreground);
+/* In the parent: waits for the child (usage may be NULL). A pid below 0: there is none.
+ */
+void shfs_foreground_wait(const struct shfs_foreground *foreground, pid_t pid,
+                          int *status, struct rusage *usage);
+
+/* Ends by the signal that ended the child, if that is possible; else returns the exit
+ * status, as a shell has it. */
+int shfs_foreground_end(int status);
