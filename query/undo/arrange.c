@@ -97,7 +97,7 @@ static char *path_of_file(const struct shfs_past_file *f)
 
 static void name_temporary(struct work *w, char out[static 40])
 {
-	snprintf(out, 40, SHFS_UNDO_TMP "%016llx", (unsigned long long)w->number++);
+	snprintf(out, 40, SHFS_STEP_TMP "%016llx", (unsigned long long)w->number++);
 }
 
 static int keep_for_removal(struct work *w, const struct shfs_past_file *dir,

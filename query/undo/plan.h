@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 
 /* Names that files have for a moment while something is undone begin with this. */
-#define SHFS_UNDO_TMP ".shfs-undo-"
 
 struct shfs_undo_options {
 	bool merge, git, force;

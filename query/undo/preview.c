@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/undo/preview.h"
+#include "query/undo/steps.h"
 
 #include "common/clock.h"
 #include "common/quote.h"
@@ -155,7 +156,7 @@ static void show_detail(const struct line *line, struct shfs_buf *out)
 	else if ((!strcmp(line->word, "content") || !strcmp(line->word, "restore")) &&
 	         u->before.version_id) {
 		shfs_buf_str(out, ": ");
-		if (!strstr(u->before.path, "/" SHFS_UNDO_TMP)) {
+		if (!strstr(u->before.path, "/" SHFS_STEP_TMP)) {
 			shfs_show_version(out, u->before.path, u->before.n);
 			shfs_buf_str(out, ", ");
 		}

@@ -17,11 +17,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define PLACE    "undo" /* the directory of the store */
-#define NOTE     "steps"
-#define PROGRESS "progress"
-#define FORMAT   1
-#define NOTE_MAX (1ULL << 31)
+#define PLACE          "undo" /* the directory of the store */
+#define NOTE           "steps"
+#define PROGRESS       "progress"
+#define FORMAT         1
+#define NOTE_MAX       (1ULL << 31)
+#define OVERLAY_XATTRS "user.overlay."
 /* set-id bits of files are never put back */
 #define MODE_BITS      (07777 & ~(S_ISUID | S_ISGID))
 #define DIRECTORY_BITS (07777 & ~S_ISUID)
@@ -118,6 +119,54 @@ static int move_spot(const struct spot *from, const struct spot *to)
 
 /* --- making files --- */
 
+/* Removes what overlayfs keeps of a file in its layer. */
+static int drop_overlay_xattrs(int fd)
+{
+	char names[4096];
+	ssize_t len = flistxattr(fd, names, sizeof(names));
+
+	for (char *name = names; len > 0 && name < names + len; name += strlen(name) + 1)
+		if (!strncmp(name, OVERLAY_XATTRS, strlen(OVERLAY_XATTRS)) &&
+		    fremovexattr(fd, name))
+			return -errno;
+	return len < 0 && errno != EOPNOTSUPP ? -errno : 0;
+}
+
+/* Opens a file of this user, whatever its mode, which is mode. */
+static int open_own(const char *path, uint32_t mode)
+{
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0 || errno != EACCES || chmod(path, 0600))
+		return fd;
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return chmod(path, mode & 07777) ? -1 : fd;
+}
+
+static int copy_file(const struct shfs_step *s, int fd)
+{
+	_cleanup_close_ int from = open_own(s->text, s->mode);
+	_cleanup_buf_ struct shfs_buf left = { 0 };
+	struct stat st;
+	int r;
+
+	if (from < 0 || fstat(from, &st))
+		return -errno;
+	r = shfs_copy_fd(from, fd);
+	if (!r)
+		r = shfs_xattr_copy(from, fd, &left);
+	if (!r)
+		r = drop_overlay_xattrs(fd);
+	if (!r && (st.st_uid != geteuid() || st.st_gid != getegid()) &&
+	    fchown(fd, st.st_uid, st.st_gid) && errno != EPERM)
+		r = -errno;
+	if (!r && fchmod(fd, s->mode & MODE_BITS))
+		r = -errno;
+	if (!r && futimens(fd, (struct timespec[]){ st.st_atim, st.st_mtim }))
+		r = -errno;
+	return r;
+}
+
 static int fill_file(const struct shfs_steps_how *how, const struct shfs_step *s, int fd)
 {
 	_cleanup_buf_ struct shfs_buf left = { 0 };
@@ -126,7 +175,9 @@ static int fill_file(const struct shfs_steps_how *how, const struct shfs_step *s
 	struct stat st;
 	int r = 0;
 
-	if (s->what & SHFS_STEP_BYTES)
+	if (s->what & SHFS_STEP_COPY)
+		r = copy_file(s, fd);
+	else if (s->what & SHFS_STEP_BYTES)
 		r = shfs_write_all(fd, s->value.data ?: "", s->value.len);
 	else if (s->what & SHFS_STEP_OBJECT)
 		r = shfs_object_copy(how->store, &s->object, fd);
@@ -184,7 +235,7 @@ static int make_file(const struct shfs_steps_how *how, const struct shfs_step *s
 	fd = openat(at.dirfd, at.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 	            0600);
 	r = fd < 0 ? -errno : fill_file(how, s, fd);
-	return r || s->what & SHFS_STEP_LIKE ? r : drop_acls(&at);
+	return r || s->what & (SHFS_STEP_LIKE | SHFS_STEP_COPY) ? r : drop_acls(&at);
 }
 
 static int make_directory(const struct shfs_step *s)

@@ -17,6 +17,8 @@
 
 struct shfs_store;
 
+#define SHFS_STEP_TMP ".shfs-undo-" /* names of temporary files begin with it */
+
 enum shfs_step_kind {
 	SHFS_STEP_MAKE,  /* a new file: of an object, a link that says text, or a node */
 	SHFS_STEP_MKDIR, /* a new directory, only for its owner */
@@ -40,6 +42,8 @@ enum shfs_step_what {
 	SHFS_STEP_LIKE = 1 << 6,      /* of MAKE: attributes as those of path2 */
 	SHFS_STEP_BYTES = 1 << 7,     /* likewise: the bytes are value */
 	SHFS_STEP_OLD_OBJECT = 1 << 8,
+	SHFS_STEP_COPY =
+		1 << 9, /* of MAKE: bytes, attributes and time of the file text */
 };
 
 struct shfs_step {
