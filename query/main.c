@@ -48,6 +48,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_restore,
 	&shfs_cmd_undelete,
 	&shfs_cmd_undo,
+	&shfs_cmd_try,
 	&shfs_cmd_status,
 	&shfs_cmd_doctor,
 	&shfs_cmd_check,
@@ -300,14 +301,13 @@ static int show_help(struct shfs_context *ctx, const struct shfs_command *comman
  * Parses the options before the command (command NULL), or those of a command. Returns -1
  * to go on with the operands from optind, or an exit code.
  */
-static int parse_command_options(struct shfs_context *ctx,
-                                 const struct shfs_command *command, int argc,
-                                 char **argv)
+static int parse_options(struct shfs_context *ctx, const struct shfs_command *command,
+                         bool in_order, int argc, char **argv)
 {
 	struct parser p;
 	int found, index = 0, code;
 
-	parser_init(&p, command, !command || command->rest);
+	parser_init(&p, command, in_order);
 	opterr = 0;
 	optind = 0;
 	for (;;) {
@@ -335,6 +335,30 @@ static int parse_command_options(struct shfs_context *ctx,
 		if (code)
 			return code;
 	}
+}
+
+/* As parse_options(), of a command line from its command on: *argc and *argv become the
+ * operands. */
+static int parse_command_options(struct shfs_context *ctx,
+                                 const struct shfs_command *command, int *argc,
+                                 char ***argv)
+{
+	int code = parse_options(ctx, command, command->rest, *argc, *argv);
+	const char *const *verb = command->verbs;
+
+	*argc -= optind;
+	*argv += optind;
+	if (code >= 0 || !verb || !*argc || !strcmp((*argv)[-1], "--"))
+		return code;
+	while (*verb && strcmp(*verb, (*argv)[0]) != 0)
+		verb++;
+	if (!*verb)
+		return code;
+	*command->verb = *verb;
+	code = parse_options(ctx, command, false, *argc, *argv);
+	*argc -= optind;
+	*argv += optind;
+	return code;
 }
 
 static bool is_spec_cut(int argc, char **argv)
@@ -406,7 +430,7 @@ static int run_command(struct shfs_context *ctx, const struct shfs_command *comm
 static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_command *command;
-	int code = parse_command_options(ctx, NULL, argc, argv);
+	int code = parse_options(ctx, NULL, true, argc, argv);
 
 	if (code >= 0)
 		return code;
@@ -422,11 +446,9 @@ static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 	command = shfs_command_by_name(argv[0]);
 	if (!command)
 		return SHFS_EXIT_USAGE;
-	code = parse_command_options(ctx, command, argc, argv);
+	code = parse_command_options(ctx, command, &argc, &argv);
 	if (code >= 0)
 		return code;
-	argc -= optind;
-	argv += optind;
 	code = check_operands(command, argc, argv);
 	if (code)
 		return code;

@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-pid_t shfs_child_start(const char *file, const char *const *argv, bool quiet)
+pid_t shfs_child_start(const char *file, const char *const *argv,
+                       enum shfs_child_says says)
 {
 	pid_t pid;
 	int null;
@@ -21,8 +22,10 @@ pid_t shfs_child_start(const char *file, const char *const *argv, bool quiet)
 		return pid;
 	null = open("/dev/null", O_RDWR);
 	dup2(null, STDIN_FILENO);
-	if (quiet)
+	if (says != SHFS_CHILD_ALL)
 		dup2(null, STDOUT_FILENO);
+	if (says == SHFS_CHILD_NOTHING)
+		dup2(null, STDERR_FILENO);
 	execvp(file, (char *const *)argv);
 	_exit(SHFS_EXIT_FAILURE);
 }

@@ -4,12 +4,18 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <sys/types.h>
 
-/* Starts a program, found in PATH if file has no slash; it reads nothing, and if quiet
- * its standard output goes nowhere. -1, errno: it cannot be started. */
-pid_t shfs_child_start(const char *file, const char *const *argv, bool quiet);
+enum shfs_child_says {
+	SHFS_CHILD_ALL,
+	SHFS_CHILD_MESSAGES, /* its standard output goes nowhere */
+	SHFS_CHILD_NOTHING,  /* its standard error, too */
+};
+
+/* Starts a program, found in PATH if file has no slash; it reads nothing. -1, errno: it
+ * cannot be started. */
+pid_t shfs_child_start(const char *file, const char *const *argv,
+                       enum shfs_child_says says);
 
 /* Waits for its end: its exit status; SHFS_EXIT_FAILURE if a signal ended it. */
 int shfs_child_wait(pid_t pid);

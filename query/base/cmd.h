@@ -45,7 +45,10 @@ struct shfs_command {
 	bool at_once; /* it answers by what is in the index in a moment, and says what is
 	                 not */
 	bool rest;    /* its options end at the first operand: that is a command line */
-	bool alone;   /* it runs no other program but the pager: so it may not */
+	/* With rest: first operands (not behind "--") that are no command line but say
+	 * what to do; options may follow them. Where that one goes. */
+	const char *const *verbs, **verb;
+	bool alone; /* it runs no other program but the pager: so it may not */
 	/*
 	 * Called for each option in turn whose value goes nowhere by the table; value is
 	 * NULL for a flag. Returns 0, or an exit code after it has said what is wrong.
@@ -75,7 +78,7 @@ extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
 	shfs_cmd_init, shfs_cmd_log, shfs_cmd_map, shfs_cmd_mount, shfs_cmd_prompt,
 	shfs_cmd_prune, shfs_cmd_reindex, shfs_cmd_repair, shfs_cmd_rerun, shfs_cmd_run,
 	shfs_cmd_restore, shfs_cmd_search, shfs_cmd_select, shfs_cmd_show, shfs_cmd_stale,
-	shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_umount,
+	shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_try, shfs_cmd_umount,
 	shfs_cmd_undelete, shfs_cmd_undo, shfs_cmd_why;
 
 /* --- the context --- */

@@ -281,8 +281,13 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 {
 	const char *args = command->args;
 
+	if (command->verbs && !n_before)
+		for (const char *const *verb = command->verbs; *verb; verb++)
+			candidate(cur, *verb, NULL);
 	if (command == &shfs_cmd_help) {
 		complete_commands(cur);
+	} else if (command->rest) {
+		puts(":files");
 	} else if (command == &shfs_cmd_undelete) {
 		complete_removed(ctx, cur);
 		puts(":directories");

@@ -34,7 +34,7 @@ static bool unmounts; /* disable --now */
 
 /* Starts `shfs VERB DIR...` on the same store. */
 static pid_t start_verb(struct shfs_context *ctx, const char *verb, int n,
-                        const char *const *dirs, bool quiet)
+                        const char *const *dirs, enum shfs_child_says says)
 {
 	const char *store = shfs_context_store_path(ctx);
 	_cleanup_free_ const char **argv = calloc((size_t)n + 8, sizeof(*argv));
@@ -52,13 +52,13 @@ static pid_t start_verb(struct shfs_context *ctx, const char *verb, int n,
 	}
 	argv[i++] = "--";
 	memcpy(argv + i, dirs, (size_t)n * sizeof(*dirs));
-	return shfs_child_start("/proc/self/exe", argv, quiet);
+	return shfs_child_start("/proc/self/exe", argv, says);
 }
 
 static int run_verb(struct shfs_context *ctx, const char *verb, int n,
                     const char *const *dirs)
 {
-	pid_t pid = start_verb(ctx, verb, n, dirs, false);
+	pid_t pid = start_verb(ctx, verb, n, dirs, SHFS_CHILD_ALL);
 
 	if (pid >= 0)
 		return shfs_child_wait(pid);
@@ -77,7 +77,7 @@ static void enable_unit(void)
 	shfs_buf_printf(&manager, "%s/systemd/private", runtime ? runtime : "");
 	if (manager.failed || access(manager.data, F_OK))
 		return; /* the hook mounts them, when a shell enters one */
-	pid = shfs_child_start(*argv, argv, true);
+	pid = shfs_child_start(*argv, argv, SHFS_CHILD_MESSAGES);
 	if (pid < 0 || shfs_child_wait(pid))
 		shfs_warn(
 			"systemd does not mount it at login, but a shell that enters it "
@@ -304,7 +304,7 @@ const struct shfs_command shfs_cmd_disable = {
 /* Mounts an enabled project before the prompt; one that takes long, behind it. */
 static int mount_at_prompt(struct shfs_context *ctx, const char *dir, const char *shown)
 {
-	pid_t pid = start_verb(ctx, "mount", 1, &dir, true);
+	pid_t pid = start_verb(ctx, "mount", 1, &dir, SHFS_CHILD_MESSAGES);
 	_cleanup_close_ int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	struct pollfd end = { .fd = pidfd, .events = POLLIN };
 
