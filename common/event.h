@@ -65,6 +65,8 @@ enum shfs_event_flags {
 	/* of RENAME */
 	SHFS_EVENT_EXCHANGED = 1 << 12,
 	SHFS_EVENT_REPLACED = 1 << 13, /* text2 named another file before */
+	/* of LINK, with INEXACT: a later event shows that it is this file */
+	SHFS_EVENT_CONFIRMED = 1 << 14,
 	/* of any file */
 	SHFS_EVENT_DIRECTORY_FILE = 1 << 16,
 	SHFS_EVENT_CUT = 1 << 17, /* text was cut */

@@ -536,8 +536,9 @@ static bool has_two_paths(uint16_t type)
 	return type == SHFS_EVENT_RENAME || type == SHFS_EVENT_LINK;
 }
 
-static bool may_lead(struct shfs_composer *c, uint64_t key, const char *text, size_t len,
-                     const char *path)
+/* Is this the path? 1, 0; -1: its directory is not known yet. */
+static int leads_to(struct shfs_composer *c, uint64_t key, const char *text, size_t len,
+                    const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	size_t n = strlen(name);
@@ -547,11 +548,11 @@ static bool may_lead(struct shfs_composer *c, uint64_t key, const char *text, si
 	/* most have another last name, which costs nothing */
 	if (len < n || memcmp(text + len - n, name, n) != 0 ||
 	    (len > n && text[len - n - 1] != '/'))
-		return false;
+		return 0;
 	if (!find_directory(c, key))
-		return true;
+		return -1;
 	r = given_path(c, key, text, len, &found);
-	return r ? r != -ENOENT : !strcmp(found.data, path);
+	return r ? (r == -ENOENT ? 0 : -1) : !strcmp(found.data, path);
 }
 
 bool shfs_composer_may_change(struct shfs_composer *c,
@@ -560,10 +561,40 @@ bool shfs_composer_may_change(struct shfs_composer *c,
 	if (record->type != SHFS_EVENT_RENAME && record->type != SHFS_EVENT_LINK &&
 	    record->type != SHFS_EVENT_UNLINK)
 		return false;
-	return may_lead(c, record->directory, record->text, record->name_len, path) ||
+	return leads_to(c, record->directory, record->text, record->name_len, path) ||
 	       (has_two_paths(record->type) &&
-	        may_lead(c, record->directory2, record->text + record->name2_at,
+	        leads_to(c, record->directory2, record->text + record->name2_at,
 	                 record->name2_len, path));
+}
+
+/* Is what its second path leads to now this file? */
+static bool leads_on_to(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                        uint64_t ino)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	struct stat st;
+
+	return !given_path(c, record->directory2, record->text + record->name2_at,
+	                   record->name2_len, &path) &&
+	       c->ops.look && !c->ops.look(c->arg, path.data, &st) && st.st_ino == ino;
+}
+
+int shfs_composer_confirms(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                           const char *path, uint64_t ino)
+{
+	bool names = record->type == SHFS_EVENT_WRITE || record->type == SHFS_EVENT_CLOSE;
+
+	if (names &&
+	    leads_to(c, record->directory, record->text, record->name_len, path) > 0)
+		return record->ino == ino ? 1 : -1;
+	if (!shfs_composer_may_change(c, record, path))
+		return 0;
+	return has_two_paths(record->type) &&
+	                       leads_to(c, record->directory, record->text,
+	                                record->name_len, path) > 0 &&
+	                       leads_on_to(c, record, ino)
+	               ? 1
+	               : -1;
 }
 
 /* Was another file looked up, which got the name later? After more time than this, that
@@ -577,8 +608,17 @@ static bool is_looked_late(struct shfs_composer *c, const struct shfs_event *eve
 	       c->ops.is_changed_again(c->arg, path, event->time_ns + CTIME_SHOWS_NS);
 }
 
+/* The file of the event was looked up by its second path; first: its first one. */
+static bool is_confirmed(struct shfs_composer *c, const struct shfs_event *event,
+                         const char *first)
+{
+	return first && c->ops.is_confirmed &&
+	       c->ops.is_confirmed(c->arg, first, event->file.ino,
+	                           event->time_ns + CTIME_SHOWS_NS);
+}
+
 static void set_looked(struct shfs_composer *c, struct shfs_event *event,
-                       const char *path)
+                       const char *path, const char *first)
 {
 	struct stat st;
 
@@ -595,6 +635,8 @@ static void set_looked(struct shfs_composer *c, struct shfs_event *event,
 	event->file.dev = st.st_dev;
 	if (S_ISDIR(st.st_mode))
 		event->flags |= SHFS_EVENT_DIRECTORY_FILE;
+	if (is_confirmed(c, event, first))
+		event->flags |= SHFS_EVENT_CONFIRMED;
 }
 
 static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *record)
@@ -622,7 +664,9 @@ static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *rec
 		return -ENOMEM;
 	event->file.mode = record->mode;
 	if (record->type != SHFS_EVENT_UNLINK)
-		set_looked(c, event, is_below2 ? path2.data : (two ? NULL : path.data));
+		set_looked(c, event, is_below2 ? path2.data : (two ? NULL : path.data),
+		           record->type == SHFS_EVENT_LINK && is_below ? path.data
+		                                                       : NULL);
 	if (is_below)
 		shfs_buf_add(&c->event, path.data, path.len);
 	event->text_len = (uint16_t)(is_below ? path.len : 0);

@@ -31,6 +31,10 @@ struct shfs_composer_ops {
 	/* May a record that follows, of until_ns at the latest, change what this path
 	 * below the root leads to (shfs_composer_may_change)? */
 	bool (*is_changed_again)(void *arg, const char *path, uint64_t until_ns);
+	/* Does a record that follows, of until_ns at the latest, show that the path led
+	 * to the file with this inode number (shfs_composer_confirms)? */
+	bool (*is_confirmed)(void *arg, const char *path, uint64_t ino,
+	                     uint64_t until_ns);
 };
 
 /*
@@ -55,6 +59,12 @@ _must_check_ int shfs_compose(struct shfs_composer *c,
  * True also where a directory that it names is not known yet. */
 bool shfs_composer_may_change(struct shfs_composer *c,
                               const struct shfs_bpf_record *record, const char *path);
+
+/* What does this record, which was not taken yet, show of the file that the path led to
+ * before: 1: its inode number is ino; -1: it is another one, or the path leads to another
+ * from now on; 0: nothing. */
+int shfs_composer_confirms(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                           const char *path, uint64_t ino);
 
 /* Reports that the kernel has lost this many records in total, once all earlier records
  * were taken. */

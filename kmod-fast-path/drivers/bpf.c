@@ -351,9 +351,27 @@ static bool is_changed_again(void *arg, const char *path, uint64_t until_ns)
 	return false;
 }
 
+static bool is_confirmed(void *arg, const char *path, uint64_t ino, uint64_t until_ns)
+{
+	const struct shfs_driver *d = arg;
+	unsigned long at = d->next, end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
+	const struct shfs_bpf_record *record;
+	size_t size;
+	int r = 0;
+
+	while (at < end && !r && !record_at(d, at, &record, &size, &at)) {
+		if (!record || !shfs_bpf_record_is_whole(record, size))
+			continue;
+		if (record->time_ns > until_ns)
+			return false;
+		r = shfs_composer_confirms(d->composer, record, path, ino);
+	}
+	return r > 0;
+}
+
 static const struct shfs_composer_ops composer_ops = {
 	report_composed_event, stat_in_root,     resolve_in_root,
-	is_dir_reported,       is_changed_again,
+	is_dir_reported,       is_changed_again, is_confirmed,
 };
 
 static int driver_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)

@@ -195,12 +195,14 @@ static bool is_changed_since(const struct happening *h, int64_t ctime_ns)
 	       ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
 }
 
-/* Do both names of a link lead to the file of the event still? */
-static bool is_linked_still(const struct shfs_recorder *r, const struct happening *h)
+/* Do both names of a link lead to the file of the event still, or did they when a later
+ * event came? */
+static bool is_confirmed(const struct shfs_recorder *r, const struct happening *h)
 {
-	return h->event->type == SHFS_EVENT_LINK &&
-	       name_leads_to(r, h->path, h->file.ino) &&
-	       name_leads_to(r, h->path2, h->file.ino);
+	return h->event->flags & SHFS_EVENT_CONFIRMED ||
+	       (h->event->type == SHFS_EVENT_LINK &&
+	        name_leads_to(r, h->path, h->file.ino) &&
+	        name_leads_to(r, h->path2, h->file.ino));
 }
 
 /* Corrects the file of an event whose driver looked it up by its name later: another file
@@ -213,7 +215,7 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	            : !has_another_name(r, h) && !is_changed_since(h, h->file.ctime_ns))
 		return;
 	h->moved_on = true;
-	if (!was.ino && is_linked_still(r, h))
+	if (!was.ino && is_confirmed(r, h))
 		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
@@ -250,7 +252,7 @@ static void correct_event(const struct shfs_recorder *r, struct happening *h)
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
-	       shfs_paths_find(r->paths, h->path).ino || is_linked_still(r, h);
+	       shfs_paths_find(r->paths, h->path).ino || is_confirmed(r, h);
 }
 
 static void note_moved(struct shfs_recorder *r, const struct happening *h)

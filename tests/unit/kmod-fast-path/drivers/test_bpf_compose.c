@@ -264,6 +264,42 @@ static void test_what_later_records_change(void **state)
 	shfs_composer_free(c);
 }
 
+/* Each name leads to file 5. */
+static int look(void *arg, const char *path, struct stat *out)
+{
+	*out = (struct stat){ .st_ino = 5, .st_mode = S_IFREG };
+	return 0;
+}
+
+static int confirms(struct shfs_composer *c, struct room r, uint64_t ino)
+{
+	r.record.directory2 = r.record.directory;
+	r.record.ino = 5;
+	return shfs_composer_confirms(c, &r.record, "d/h", ino);
+}
+
+/* Which file was d/h before these records? */
+static void test_what_later_records_confirm(void **state)
+{
+	static const struct shfs_composer_ops ops = { tell, look, real, is_told };
+	const uint32_t given = SHFS_BPF_GIVEN;
+	struct shfs_composer *c;
+
+	told.count = 0;
+	assert_int_equal(shfs_composer_new(ROOT, 7, false, &ops, NULL, &c), 0);
+	tell_directory(c, 2, "d", 2, WHOLE);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_WRITE, 0, 2, "h", ""), 5), 1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_CLOSE, 0, 2, "h", ""), 6), -1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_WRITE, 0, 2, "other", ""), 5), 0);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_WRITE, 0, 99, "h", ""), 5), 0);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_RENAME, given, 2, "h", "x"), 5), 1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_RENAME, given, 2, "h", "x"), 6), -1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_RENAME, given, 2, "x", "h"), 5), -1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_UNLINK, given, 2, "h", ""), 5), -1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_UNLINK, given, 2, "x", ""), 5), 0);
+	shfs_composer_free(c);
+}
+
 static void test_lost(void **state)
 {
 	struct shfs_composer *c = new_composer();
@@ -371,6 +407,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_renames),
 	cmocka_unit_test(test_given_paths),
 	cmocka_unit_test(test_what_later_records_change),
+	cmocka_unit_test(test_what_later_records_confirm),
 	cmocka_unit_test(test_lost),
 	cmocka_unit_test(test_processes),
 	cmocka_unit_test(test_bad_records),

@@ -641,6 +641,37 @@ static void what_has_moved_on_is_not_what_is_there(void **state)
 	scene_end(&s);
 }
 
+/* A file with another name by now, and written to since: which one was linked is known
+ * only if a later event shows it. */
+static void a_link_that_a_later_event_confirms(void **state)
+{
+	for (int confirmed = 0; confirmed < 2; confirmed++) {
+		struct scene s;
+		_cleanup_free_ struct kit_journal *j = NULL;
+		const struct shfs_record *rec;
+		union event e;
+		struct stat st;
+
+		scene_begin(&s);
+		late_scene(&s, "bpf-tracepoints");
+		write_now(&s, "a", 5000, 1);
+		assert_ok(linkat(s.r.root_fd, "a", s.r.root_fd, "b", 0));
+		rename_now(&s, "a", "c");
+		assert_ok(fstatat(s.r.root_fd, "b", &st, 0));
+		fill(&s, &e, SHFS_EVENT_LINK, PID, "a", "b");
+		fill_file(&s, &e, "b");
+		e.event.time_ns -= 1000000000;
+		e.event.flags =
+			SHFS_EVENT_INEXACT | (confirmed ? SHFS_EVENT_CONFIRMED : 0);
+		tell(&s, &e);
+		j = scene_journal(&s);
+		rec = &j->recs[j->n - 1];
+		assert_int_equal(rec->type, SHFS_REC_PATHOP);
+		assert_int_equal(rec->pathop.ino, confirmed ? st.st_ino : 0);
+		scene_end(&s);
+	}
+}
+
 static bool is_stored(struct scene *s, uint64_t seed)
 {
 	_cleanup_buf_ struct shfs_buf data = { 0 };
@@ -916,6 +947,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
 		cmocka_unit_test(a_reused_inode_is_another_file),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
+		cmocka_unit_test(a_link_that_a_later_event_confirms),
 		cmocka_unit_test(what_has_moved_on_may_have_another_name),
 		cmocka_unit_test(a_secret_name_that_was_not_seen),
 		cmocka_unit_test(changed_since_it_may_be_another),
