@@ -4,7 +4,10 @@
  * hook could otherwise find out only by forking.
  */
 #include "query/base/cmd.h"
+#include "query/base/model.h"
 #include "query/base/projects.h"
+#include "query/history/shell-history.h"
+#include "query/rerun/hook-log.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -34,7 +37,8 @@ static const struct shell {
 	{ "fish", "shfs.fish", "search.fish", NULL, FISH },
 };
 
-static bool print_path;
+static bool print_path, imports;
+static const char *import_file;    /* NULL: where the shell keeps it */
 static struct shfs_buf search_key; /* as a terminal sends it; empty: none */
 
 static const struct shell *shell_by_name(const char *name)
@@ -320,14 +324,79 @@ static int set_search_key(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
+/* --- the history from before --- */
+
+static int import_one(struct shfs_context *ctx, const char *shell, const char *path,
+                      struct shfs_redactor *redactor)
+{
+	_cleanup_shell_history_ struct shfs_shell_history history = { 0 };
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	struct stat st;
+	int r = stat(path, &st) ? -errno : shfs_shell_history_read(shell, path, &history);
+
+	shfs_show_path(&out, path);
+	if (!r && history.n)
+		r = shfs_hook_log_import(shfs_context_store_path(ctx), shell, path,
+		                         &history, st.st_mtim.tv_sec, redactor);
+	if (r && r != -EEXIST) {
+		shfs_error("cannot import %s: %s", out.data ? out.data : shell,
+		           strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	if (r)
+		shfs_buf_str(&out, " was imported before\n");
+	else if (!history.n)
+		shfs_buf_str(&out, " has no commands\n");
+	else
+		shfs_buf_printf(&out, ": %zu command%s are in the history now\n",
+		                history.n, shfs_plural(history.n));
+	return shfs_show_flush(&out) ? 0 : SHFS_EXIT_FAILURE;
+}
+
+static int import_histories(struct shfs_context *ctx, const struct shell *only)
+{
+	struct shfs_redactor *redactor = NULL;
+	const struct shfs_config *config;
+	int code, worst = 0, n = 0;
+
+	config = shfs_context_config(ctx, &code);
+	if (!config || !shfs_context_store(ctx, true, &code))
+		return code;
+	if (shfs_secrets_redactor(config, &redactor)) {
+		shfs_no_memory();
+		return SHFS_EXIT_FAILURE;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (only && only != &shells[i])
+			continue;
+		path = import_file ? shfs_path_absolute(import_file)
+		                   : shfs_shell_history_path(shells[i].name);
+		if (!path)
+			continue;
+		n++;
+		code = import_one(ctx, shells[i].name, path, redactor);
+		worst = worst ? worst : code;
+	}
+	shfs_redactor_free(redactor);
+	if (n)
+		return worst;
+	shfs_error("no history of a shell is found");
+	shfs_hint("shfs init --import=FILE bash");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
 static int run_init(struct shfs_context *ctx, int argc, char **argv)
 {
-	const struct shell *shell = shell_by_name(argv[0]);
+	const struct shell *shell = argc ? shell_by_name(argv[0]) : NULL;
 	const char *store = shfs_context_store_path(ctx);
 	const struct shfs_config *config;
 	_cleanup_free_ char *file = NULL;
 	int code;
 
+	if (imports && (shell || !argc))
+		return import_histories(ctx, shell);
 	if (!shell) {
 		shfs_error("shfs init supports bash, zsh and fish");
 		return SHFS_EXIT_USAGE;
@@ -352,6 +421,25 @@ static int run_init(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
+static int set_init_option(const struct shfs_option *opt, const char *value)
+{
+	if (!strcmp(opt->name, "search-key"))
+		return set_search_key(opt, value);
+	imports = true;
+	import_file = value;
+	return 0;
+}
+
+static int check_init(struct shfs_context *ctx, int argc)
+{
+	if (argc || (imports && !import_file))
+		return 0;
+	shfs_error(imports ? "--import=FILE wants the shell that wrote it"
+	                   : "shfs init wants a shell");
+	shfs_hint("shfs init%s bash, zsh or fish", imports ? " --import=FILE" : "");
+	return SHFS_EXIT_USAGE;
+}
+
 const struct shfs_command shfs_cmd_init = {
 	.name = "init",
 	.args = "SHELL",
@@ -364,8 +452,11 @@ const struct shfs_command shfs_cmd_init = {
 	  "bind this key to shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
 	{ "print-path", 0, NULL, "print the path of the hook's code instead",
 	  .flag = &print_path },
+	{ "import", 0, "[=FILE]",
+	  "take what the shell (or all) has kept of earlier commands into the history" },
 	},
-	.operands = { 1, 1 },
-	.option = set_search_key,
+	.operands = { 0, 1 },
+	.option = set_init_option,
+	.check = check_init,
 	.run = run_init,
 };

@@ -194,7 +194,10 @@ static int show_session(struct show *s)
 static void show_place(struct show *s, const char *cwd, const char *host)
 {
 	show_field_name(s, "cwd");
-	shfs_show_directory(&s->out, cwd);
+	if (*cwd)
+		shfs_show_directory(&s->out, cwd);
+	else
+		shfs_buf_str(&s->out, "not recorded");
 	shfs_buf_char(&s->out, '\n');
 	show_field_name(s, "host");
 	shfs_quote_display(&s->out, host, strlen(host));
@@ -222,9 +225,11 @@ static void show_times(struct show *s)
 		shfs_buf_str(&s->out, ")\n");
 	} else {
 		show_field_name(s, "end");
-		shfs_buf_str(
-			&s->out,
-			"not recorded: it is still running, or its shell was killed\n");
+		shfs_buf_str(&s->out,
+		             *c->cwd ? "not recorded: it is still running, or its shell "
+		                       "was killed\n"
+		                     : "not recorded: the text comes from a history that "
+		                       "its shell kept\n");
 	}
 }
 

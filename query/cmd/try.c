@@ -829,15 +829,15 @@ static const char *const verbs[] = { "list", "diff", "keep", "drop", NULL };
 
 const struct shfs_command shfs_cmd_try = {
 	.name = "try",
-	.args = "[--] [COMMAND [ARG…]] | list | diff | keep | drop [N] [PATH…]",
+	.args = "[--] [COMMAND [ARG…]] | list | diff | keep | drop",
 	.summary = "Run a command on a private layer over the project, and keep it or not",
 	.description =
 		"What it writes in the project, in /tmp and in caches goes to the layer; all\n"
 		"else is read-only. Without COMMAND, a shell. Then:\n"
-		"  shfs try list            what is being tried\n"
-		"  shfs try diff [N] [PATH…]  what it has changed (the newest, else number N)\n"
-		"  shfs try keep [N] [PATH…]  make it so in the project, with its history\n"
-		"  shfs try drop [N]        forget it",
+		"  list                  what is being tried\n"
+		"  diff [N] [PATH…]      what it has changed; the newest one, or number N\n"
+		"  keep [N] [PATH…]      make it so in the project, and in the history\n"
+		"  drop [N]              forget it",
 	.options = {
 	{ "net", 0, NULL, "it can use the network (the default)", .flag = &opts.net },
 	{ "no-net", 0, NULL, "it can use no network", .flag = &opts.no_net },

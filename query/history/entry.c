@@ -152,7 +152,8 @@ static void show_command_end(const struct shfs_style *style,
 	size_t start = out->len;
 
 	if (!c->ended) {
-		shfs_buf_str(out, "no end recorded");
+		/* no directory: from a history that a shell kept */
+		shfs_buf_str(out, *c->cwd ? "no end recorded" : "from before shfs");
 		return;
 	}
 	if (c->has_status && c->status)

@@ -4,8 +4,10 @@
 
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/fnv.h"
 #include "common/io.h"
 #include "common/redact.h"
+#include "query/history/shell-history.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -129,6 +131,105 @@ int shfs_hook_log_open(struct shfs_hook_log *log, const char *store_path,
 	log_session(log, shell);
 	return 0;
 }
+
+/* --- a history that a shell kept --- */
+
+#define NO_BOOT "00000000-0000-0000-0000-000000000000"
+
+static void add_log_seconds(struct shfs_buf *rec, int64_t real_s, uint64_t nth)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%" PRId64 ".0", real_s);
+	add_log_field(rec, text);
+	/* there is no such clock, but an order */
+	snprintf(text, sizeof(text), "%" PRIu64 ".000000000", nth);
+	add_log_field(rec, text);
+}
+
+static void import_session(struct shfs_hook_log *log, struct shfs_buf *out,
+                           const char *shell, uint64_t id, int64_t real_s)
+{
+	char host[65], what[40];
+
+	shfs_proc_host(host);
+	snprintf(what, sizeof(what), "history of %s", shell);
+	begin_run_record(log, out, "S1");
+	add_log_number(out, 0);
+	add_log_number(out, id);
+	add_log_field(out, NO_BOOT);
+	add_log_number(out, 0);
+	add_log_seconds(out, real_s, 0);
+	add_log_field(out, host);
+	add_log_field(out, what);
+	add_log_field(out, ""); /* no terminal */
+	add_log_field(out, "");
+	add_log_number(out, log->seq);
+	shfs_buf_char(out, '\n');
+}
+
+static int import_command(struct shfs_hook_log *log, struct shfs_buf *out,
+                          const char *text, int64_t real_s)
+{
+	_cleanup_free_ char *redacted = NULL;
+	size_t len;
+	int r = shfs_redact(log->redactor, text, strlen(text), false, &redacted, &len);
+
+	if (r < 0)
+		return r;
+	begin_run_record(log, out, r ? "B2" : "B1");
+	add_log_number(out, ++log->number);
+	add_log_seconds(out, real_s, log->number);
+	add_log_number(out, 0); /* the last pid: not known */
+	add_log_number(out, 0); /* it was not hidden */
+	add_log_field(out, ""); /* the directory: not known */
+	add_log_field(out, redacted ?: text);
+	add_log_number(out, log->seq);
+	shfs_buf_char(out, '\n');
+	return out->failed ? -ENOMEM : 0;
+}
+
+static int compose_import(struct shfs_shell_history *history, const char *shell,
+                          uint64_t id, int64_t else_s, struct shfs_redactor *redactor,
+                          struct shfs_buf *out)
+{
+	struct shfs_hook_log log = { .fd = -1, .redactor = redactor };
+	int r = 0;
+
+	for (size_t i = history->n; i--; else_s = history->list[i].time_s)
+		if (!history->list[i].time_s)
+			history->list[i].time_s = else_s;
+	import_session(&log, out, shell, id, else_s);
+	for (size_t i = 0; i < history->n && !r; i++)
+		r = import_command(&log, out, history->list[i].text,
+		                   history->list[i].time_s);
+	return r;
+}
+
+int shfs_hook_log_import(const char *store_path, const char *shell, const char *path,
+                         struct shfs_shell_history *history, int64_t else_s,
+                         struct shfs_redactor *redactor)
+{
+	_cleanup_free_ char *dir = shfs_store_hook_dir(store_path);
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	_cleanup_close_ int dirfd = -1;
+	uint64_t id = shfs_fnv(SHFS_FNV_BEGIN, path, strlen(path)) >> 1;
+	char name[64];
+	int r = dir ? shfs_mkdir_p_at(AT_FDCWD, dir, 0700) : -ENOMEM;
+
+	if (r)
+		return r;
+	dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dirfd < 0)
+		return -errno;
+	snprintf(name, sizeof(name), "shell-%.8s-0-%" PRIu64 ".log", NO_BOOT, id);
+	if (!faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW))
+		return -EEXIST;
+	r = compose_import(history, shell, id, else_s, redactor, &out);
+	return r ? r : shfs_write_file_at(dirfd, name, 0600, out.data, out.len);
+}
+
+/* --- commands --- */
 
 /* Records one of the definitions, that begins with its kind. */
 static void log_definition(struct shfs_hook_log *log, const char *kind)

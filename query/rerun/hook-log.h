@@ -36,6 +36,19 @@ struct shfs_hook_log {
 _must_check_ int shfs_hook_log_open(struct shfs_hook_log *log, const char *store_path,
                                     const char *shell);
 
+struct shfs_shell_history;
+
+/*
+ * Writes a log of its own with all commands of a history that a shell kept (from path):
+ * those of a session without a shell (pid 0), of which nobody knows where they were run,
+ * and how they ended. One without a time gets that of the next one, or else_s, also in
+ * history. Durable on return. -EEXIST: that history was taken before.
+ */
+_must_check_ int shfs_hook_log_import(const char *store_path, const char *shell,
+                                      const char *path,
+                                      struct shfs_shell_history *history, int64_t else_s,
+                                      struct shfs_redactor *redactor);
+
 /* Records that a command begins, now and in the working directory; its secrets are taken
  * out. */
 void shfs_hook_log_begin(struct shfs_hook_log *log, const char *text);

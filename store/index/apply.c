@@ -795,14 +795,14 @@ static int apply_session(struct shfs_ingest *ing, const char *host,
 }
 
 /* Ends the command that ran, if the next one begins without a finish (the hook was
- * hindered). */
+ * hindered). Not of a history that was taken over (pid 0): that has no ends. */
 static int close_open_command(struct shfs_ingest *ing, int64_t end_ns)
 {
 	return shfs_sql_run(
 		ing->index,
 		"UPDATE command SET end_ns = max(begin_ns, ?) WHERE end_ns IS NULL"
 		" AND command_id = (SELECT command_id FROM session"
-		"  WHERE session_id = ?)",
+		"  WHERE session_id = ? AND pid <> 0)",
 		shfs_arg_int(end_ns), shfs_arg_int(ing->session.session_id));
 }
 
