@@ -338,11 +338,25 @@ static int show_version_maker(const struct shfs_version_view *view, struct shfs_
 	"SELECT EXISTS (SELECT 1 FROM v_access WHERE file_id = ?1 AND made_n = ?2"       \
 	" AND is_open)"
 
+/* Is it an earlier version of the file, with its time? Then it may never have been
+ * another: what came between may have been on a layer (`shfs try`). */
+static int is_earlier(const struct shfs_version_view *view, const struct shfs_version *v,
+                      int64_t *same)
+{
+	_cleanup_version_ struct shfs_version w = { 0 };
+	int r = same_before(view, v, same);
+
+	if (!r && *same)
+		r = shfs_version_load(view->index, v->file_id << 32 | *same, &w);
+	return r < 0 ? r : *same && w.mtime_ns == v->mtime_ns;
+}
+
 /* Shows a version that no command made. */
 static int show_found(const struct shfs_version_view *view, struct shfs_buf *out,
                       const struct shfs_version *v)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int64_t same;
 	int r = shfs_rows_open_ints(view->index, WRITTEN_AGAIN,
 	                            SHFS_INTS(v->file_id, v->n), &rows);
 
@@ -350,8 +364,12 @@ static int show_found(const struct shfs_version_view *view, struct shfs_buf *out
 		r = shfs_rows_next(rows);
 	if (r < 0)
 		return r;
+	r = is_earlier(view, v, &same);
+	if (r < 0)
+		return r;
 	show_note(view, out, view->style->dim, "%s",
-	          v->n > 1                 ? "changed while nothing watched"
+	          r                        ? "as it was, with its time"
+	          : v->n > 1               ? "changed while nothing watched"
 	          : shfs_rows_int(rows, 0) ? "found there"
 	                                   : "found there: no recorded command made it");
 	return 0;

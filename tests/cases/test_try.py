@@ -168,6 +168,10 @@ def test_it_becomes_history(sandbox, mounted, shell):
     sandbox.write("in.csv", "c\n")
     mounted.settle()
     assert "top" in sandbox.shfs("stale", "top", check=False).stdout
+    sandbox.shfs("try", "sh", "-c", "echo more >> in.csv")
+    sandbox.shfs("try", "keep")
+    log = sandbox.shfs("log", "in.csv").stdout
+    assert "echo more >> in.csv" in log and "while nothing watched" not in log
     sandbox.shfs("check")
 
 
