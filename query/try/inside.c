@@ -171,9 +171,8 @@ static int fail_mount(const char *dir, int r)
 	shfs_show_directory(&shown, dir);
 	shfs_error("cannot cover %s by a layer: %s", shown.data, strerror(-r));
 	if (r == -EINVAL)
-		shfs_hint("nothing may be mounted inside it, and the store must be on a "
-		          "local "
-		          "file system");
+		shfs_hint(
+			"nothing may be mounted inside it, and the store must be local");
 	return SHFS_EXIT_UNAVAILABLE;
 }
 
@@ -224,7 +223,7 @@ static int close_rest(const struct shfs_layer *layer, const struct usual *usual,
 		r = set_writable(store, true, false);
 	if (!r)
 		r = set_writable(temporary, true, false);
-	if (!r) /* sandboxes of programs write there */
+	if (!r && geteuid()) /* sandboxes of programs write there; root could do more */
 		r = set_writable("/proc", true, false);
 	/* memory that is shared by name */
 	if (!r &&
@@ -257,7 +256,7 @@ static int cover_directories(const struct shfs_layer *layer)
 		r = show_own(layer, SHFS_LAYER_TMP, ".");
 	if (r)
 		return fail_mount(layer->project, r);
-	if (!usual[0].covered && !r) {
+	if (!usual[0].covered) {
 		_cleanup_free_ char *tmp = shfs_path_join(layer->path, SHFS_LAYER_TMP);
 
 		if (!tmp || setenv("TMPDIR", tmp, true))
