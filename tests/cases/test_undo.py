@@ -176,9 +176,14 @@ def check_the_tree(sandbox, shell, user, seed):
     there = sandbox.mount()
     lay_out(sandbox)
     work = shell()
-    git = seed % 2
+    try:
+        check_the_line(sandbox, there, work, line_of(seed, user.name == "root"), seed % 2)
+    finally:
+        work.close()
+
+
+def check_the_line(sandbox, there, work, line, git):
     options = ["--git"] if git else []
-    line = line_of(seed, user.name == "root")
     before = tree(sandbox, git)
     work.run(line)
     there.settle()
@@ -191,7 +196,6 @@ def check_the_tree(sandbox, shell, user, seed):
         typed, said = undo(sandbox, work, f"{typed}; echo =$?", *options)
         there.settle()
         assert not differences(after, tree(sandbox, git)), f"{line}\n{said}"
-    work.close()
 
 
 # --- what others did ---
