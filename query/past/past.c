@@ -428,6 +428,11 @@ static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 	f->known &= ~(uint32_t)SHFS_PAST_CONTENT;
 	if (f->n)
 		f->known |= SHFS_PAST_CONTENT;
+	f->writing = e->begin_ns < p->since_ns;
+	if (f->writing && e->flags & SHFS_ACCESS_CREATED) {
+		f->changed |= SHFS_PAST_TIME;
+		f->known &= ~(uint32_t)SHFS_PAST_TIME;
+	}
 	if (e->flags & SHFS_ACCESS_CREATED)
 		return add_birth(p, f, e->begin_ns, e->former.directory_mtime_ns);
 	take_status(f, e, SHFS_PAST_TIME);
@@ -712,7 +717,7 @@ int shfs_past_walk(struct shfs_past *p, const struct shfs_effects *effects)
 			r = undo_effect(p, e);
 	}
 	if (!r)
-		r = take_births(p, -1);
+		r = take_births(p, p->since_ns - 1);
 	for (struct shfs_past_entry *e = p->entries; e; e = e->next) {
 		e->left = shfs_past_real(e->left);
 		e->directory = shfs_past_real(e->directory);

@@ -58,6 +58,7 @@ struct shfs_past_file {
 	int64_t time_seq;         /* of the first change of its time */
 	int64_t written_mtime_ns; /* its time before the write at written_ns */
 	int64_t written_ns;       /* when a process opened it that wrote to it; or 0 */
+	bool writing;             /* a process was writing to it at since_ns */
 	struct shfs_past_entry **then; /* the names that it has, in the walk */
 	size_t n_then, cap_then;
 	struct shfs_past_entry *left; /* a name that it was left with, or NULL */
@@ -82,6 +83,8 @@ struct shfs_past_entry {
 };
 
 struct shfs_past {
+	int64_t since_ns; /* what an open made before that was there; 0: all changes count
+	                   */
 	struct shfs_past_file *root; /* the directory "/" */
 	struct shfs_past_file *files, *numbers;
 	struct shfs_past_entry *entries, *last, *table;
@@ -91,7 +94,8 @@ struct shfs_past {
 	size_t n_nameless, cap_nameless;
 };
 
-/* Walks back through all effects, which are sorted. *out is {0} at first. */
+/* Walks back through all effects, which are sorted. *past is {0} at first, but for
+ * since_ns. */
 _must_check_ int shfs_past_walk(struct shfs_past *past,
                                 const struct shfs_effects *effects);
 void shfs_past_clear(struct shfs_past *past);
