@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs undo`: put back what commands did, and nothing else. */
 #include "query/base/cmd.h"
-#include "query/base/mounts.h"
 #include "query/history/filter.h"
 #include "query/past/effects.h"
-#include "query/undo/arrange.h"
-#include "query/undo/preview.h"
+#include "query/undo/run.h"
 
 #include "common/ids.h"
 #include "common/path.h"
@@ -28,29 +26,18 @@ static struct {
 struct job {
 	struct shfs_context *ctx;
 	struct shfs_index *index;
-	struct shfs_store *store;
 	struct shfs_effects effects;
 	struct shfs_ids selected; /* commands, or with --program processes */
-	struct shfs_undo_plan plan;
-	struct shfs_steps steps;
-	bool carried_out;
+	struct shfs_undo_run run;
 };
 
 /* --- what is selected --- */
-
-/* Contents of git that nothing names do no harm, and are not archived: they stay. */
-static bool is_left_to_git(const char *path)
-{
-	return shfs_path_is_version_control(path) &&
-	       (!options.git || strstr(path, "/.git/objects/"));
-}
 
 static bool is_worth_keeping(const struct shfs_effect *e, void *arg)
 {
 	const struct job *j = arg;
 
-	if (!shfs_path_is_here(e->path) || is_left_to_git(e->path) ||
-	    (e->file2_id && is_left_to_git(e->path2)))
+	if (!shfs_undo_may_touch(e, options.git))
 		return false;
 	return !opts.program || shfs_ids_has(&j->selected, e->process_id);
 }
@@ -294,226 +281,42 @@ static int select_effects(struct job *j, int argc, char **argv)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* --- carrying it out --- */
-
-static int end_left(struct job *j, const struct shfs_steps_how *how)
-{
-	int r = shfs_steps_end_left(how);
-
-	if (r > 0)
-		shfs_warn("an earlier undo was killed: %s",
-		          r == 1 ? "what it had begun is taken back"
-		                 : "what was left of it is done");
-	if (r >= 0)
-		return 0;
-	shfs_error("an earlier undo was killed, and cannot be ended: %s",
-	           how->message->data ?: strerror(-r));
-	return SHFS_EXIT_FAILURE;
-}
-
-/* Is what is done at path recorded? 1, 0, or a negative errno. *there: what exists of it.
- */
-static int is_recorded(const char *path, char **there)
-{
-	struct stat st;
-	char *slash;
-	int r;
-
-	free(*there);
-	*there = strdup(path);
-	if (!*there)
-		return -ENOMEM;
-	while (lstat(*there, &st) && (*there)[1]) {
-		slash = strrchr(*there, '/');
-		slash[slash == *there] = '\0';
-	}
-	r = shfs_mounts_serve(st.st_dev);
-	return r ? r : shfs_mounts_recorder(*there);
-}
-
-/* An undo that is not recorded could not be undone. */
-static int check_recorded(struct job *j)
-{
-	_cleanup_free_ char *directory = NULL;
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	for (size_t i = 0; i < j->steps.n; i++) {
-		const char *path = j->steps.list[i].path;
-		int r = directory && shfs_path_is_below(path, directory)
-		                ? 1
-		                : is_recorded(path, &directory);
-
-		if (r > 0)
-			continue;
-		if (r)
-			return shfs_fail_index(j->index, r);
-		shfs_show_directory(&shown, directory);
-		shfs_error("%s is not recorded now, so nothing is undone",
-		           shown.data ?: "");
-		shfs_hint("shfs mount it first: then what is undone is kept, too");
-		return SHFS_EXIT_REFUSED;
-	}
-	return 0;
-}
-
-static int carry_out(struct job *j, const struct shfs_steps_how *how)
-{
-	int r = shfs_undo_arrange(&j->plan, &j->steps);
-	int code = r ? 0 : check_recorded(j);
-
-	if (code)
-		return code;
-	if (!r)
-		r = shfs_steps_take(how, &j->steps);
-	if (!r) {
-		j->carried_out = true;
-		return 0;
-	}
-	shfs_error("nothing is undone: %s", how->message->data ?: strerror(-r));
-	return SHFS_EXIT_FAILURE;
-}
-
-/* --- output --- */
-
-static int print_preview(struct job *j, FILE *to, bool done)
-{
-	_cleanup_buf_ struct shfs_buf out = { 0 };
-	int r = shfs_undo_show(&j->plan, done, &out);
-
-	if (!r)
-		r = shfs_undo_show_reasons(&j->plan, &out);
-	if (r)
-		return shfs_fail_index(j->index, r);
-	fputs(out.data ?: "", to);
-	return 0;
-}
-
-static int print_json(struct job *j)
-{
-	_cleanup_json_ struct shfs_json json = { 0 };
-	int r;
-
-	shfs_json_begin(&json, "undo");
-	shfs_json_bool(&json, "done", j->carried_out);
-	r = shfs_undo_json(&j->plan, &json);
-	if (r)
-		return shfs_fail_index(j->index, r);
-	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
-}
-
-static int confirm(struct job *j)
-{
-	int code = print_preview(j, stderr, false);
-
-	if (code)
-		return code;
-	if (shfs_ask("Undo this? [y/N] "))
-		return 0;
-	shfs_error("nothing is undone");
-	return SHFS_EXIT_REFUSED;
-}
-
-static int refuse(struct job *j)
-{
-	if (opts.json)
-		return print_json(j) ?: SHFS_EXIT_REFUSED;
-	if (print_preview(j, stderr, false))
-		return SHFS_EXIT_FAILURE;
-	shfs_error("not all of it can be put back, so nothing is undone");
-	shfs_hint("--partly puts back the rest");
-	return SHFS_EXIT_REFUSED;
-}
-
-static int go_on(struct job *j, const struct shfs_steps_how *how)
-{
-	struct shfs_undo_counts n = shfs_undo_count(&j->plan);
-	int left = n.conflicts || n.cannot ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
-	int code = 0;
-
-	if (opts.dry_run) {
-		if (!opts.json && opts.patch)
-			shfs_context_pager(j->ctx);
-		code = opts.json ? print_json(j) : print_preview(j, stdout, false);
-		if (!code && opts.patch && !opts.json)
-			code = shfs_undo_diff(&j->plan, shfs_context_color(j->ctx));
-		if (!code && !n.changes && !left && !opts.json)
-			puts("Nothing to undo: all is as it was before.");
-		return code ?: left;
-	}
-	if (n.cannot && !opts.partly)
-		return refuse(j);
-	if (!opts.yes && n.changes)
-		code = confirm(j);
-	if (!code)
-		code = carry_out(j, how);
-	if (code)
-		return code;
-	if (opts.json)
-		code = print_json(j);
-	else if (opts.yes || !n.changes)
-		code = print_preview(j, stdout, true);
-	if (!code && !n.changes && !left && !opts.json)
-		puts("Nothing to undo: all is as it was before.");
-	return code ?: n.conflicts ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
-}
-
-static int plan_and_go_on(struct job *j, const struct shfs_steps_how *how,
-                          const struct shfs_config *config)
-{
-	int r;
-
-	j->plan.store = j->store;
-	j->plan.index = j->index;
-	j->plan.config = config;
-	j->plan.options = &options;
-	j->plan.selected = &j->selected;
-	j->plan.by_process = opts.program;
-	r = shfs_undo_plan(&j->plan, &j->effects);
-	return r ? shfs_fail_index(j->index, r) : go_on(j, how);
-}
-
 static int run_alone(struct job *j, int argc, char **argv)
 {
-	_cleanup_buf_ struct shfs_buf message = { 0 };
-	struct shfs_steps_place place;
-	struct shfs_steps_how how = { .store = j->store,
-		                      .place = &place,
-		                      .message = &message };
-	int code = SHFS_EXIT_OK;
-	const struct shfs_config *config = shfs_context_config(j->ctx, &code);
-	int r = config ? shfs_steps_open(j->store, &place) : 0;
+	int code = shfs_undo_begin(&j->run);
 
-	if (!config)
-		return code;
-	if (r == -EADDRINUSE) {
-		shfs_error("another undo is at work");
-		return SHFS_EXIT_REFUSED;
-	}
-	if (r) {
-		shfs_error("cannot note what is to be done: %s", strerror(-r));
-		return SHFS_EXIT_FAILURE;
-	}
-	if (!opts.dry_run)
-		code = end_left(j, &how);
 	if (!code)
 		code = select_effects(j, argc, argv);
-	if (!code)
-		code = plan_and_go_on(j, &how, config);
-	shfs_steps_close(&place);
-	return code;
+	j->run.plan.selected = &j->selected;
+	j->run.plan.by_process = opts.program;
+	return code ? code : shfs_undo_plan_and_run(&j->run, &options, &j->effects);
 }
 
 static int run_undo(struct shfs_context *ctx, struct shfs_index *index, int argc,
                     char **argv)
 {
-	struct job j = { .ctx = ctx, .index = index };
-	int code = SHFS_EXIT_OK;
+	static const struct shfs_undo_words words = {
+		.command = "undo",
+		.done = "undone",
+		.heads = { "To be undone", "Undone" },
+		.question = "Undo this? [y/N] ",
+		.all_as_it_was = "Nothing to undo: all is as it was before.",
+	};
+	struct job j = {
+		.ctx = ctx,
+		.index = index,
+		.run = { .words = &words,
+		         .dry_run = opts.dry_run,
+		         .patch = opts.patch,
+		         .yes = opts.yes,
+		         .json = opts.json,
+		         .partly = opts.partly,
+		         .ctx = ctx,
+		         .index = index },
+	};
+	int code = run_alone(&j, argc, argv);
 
-	j.store = shfs_context_store(ctx, false, &code);
-	if (j.store)
-		code = run_alone(&j, argc, argv);
-	shfs_steps_clear(&j.steps);
-	shfs_undo_plan_clear(&j.plan);
+	shfs_undo_end(&j.run);
 	shfs_effects_clear(&j.effects);
 	shfs_ids_free(&j.selected);
 	shfs_filter_free(&filter);

@@ -195,22 +195,21 @@ static int by_command(struct shfs_index *index, const char *path, int64_t comman
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* text is the id of a command, if there is such a command, else a time. */
-static int by_text(struct shfs_index *index, const char *path, const char *text,
-                   struct shfs_version *out)
+/* text is the id of a command, if there is such a command, else a time: *command says
+ * which. Returns an exit code. */
+static int read_moment(struct shfs_index *index, const char *text, bool *command,
+                       int64_t *value)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	int64_t value;
-	int r = shfs_command_find(index, text, &value);
+	int r = shfs_command_find(index, text, value);
 
+	*command = r > 0;
 	if (r == -ENOTUNIQ)
 		return SHFS_EXIT_NOT_FOUND;
 	if (r < 0)
 		return shfs_fail_index(index, r);
-	if (r)
-		return by_command(index, path, value, out);
-	if (!shfs_time_parse(text, &value))
-		return find_version_by_time(index, path, value, out);
+	if (r || !shfs_time_parse(text, value))
+		return 0;
 	shfs_quote_display(&shown, text, strlen(text));
 	if (shfs_command_is_id(text)) {
 		shfs_error("no command's id begins with %s", shown.data);
@@ -219,6 +218,61 @@ static int by_text(struct shfs_index *index, const char *path, const char *text,
 	shfs_error("@{%s}: neither a time nor the id of a command", shown.data);
 	shfs_hint("try @{2 hours ago}, @{yesterday}, @{2024-05-17 14:00}");
 	return SHFS_EXIT_USAGE;
+}
+
+static int by_text(struct shfs_index *index, const char *path, const char *text,
+                   struct shfs_version *out)
+{
+	bool command;
+	int64_t value;
+	int code = read_moment(index, text, &command, &value);
+
+	if (code)
+		return code;
+	return command ? by_command(index, path, value, out)
+	               : find_version_by_time(index, path, value, out);
+}
+
+/* A file that the command wrote may have been closed after its end was noted. */
+#define CLOSED_AFTER_NS 1000000000
+
+static int find_end(struct shfs_index *index, const struct shfs_command_row *command,
+                    int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		index,
+		"SELECT max(end_ns) FROM v_access WHERE command_id = ?1"
+		" AND begin_ns <= ?2 AND end_ns <= ?3",
+		SHFS_INTS(command->command_id, command->end_ns,
+	                  command->end_ns + CLOSED_AFTER_NS),
+		&rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		*out = MAX(command->end_ns, shfs_rows_int(rows, 0)) + 1;
+	return MIN(r, 0);
+}
+
+int shfs_moment_find(struct shfs_index *index, const char *text, bool before,
+                     int64_t *time_ns)
+{
+	_cleanup_command_ struct shfs_command_row row = { 0 };
+	bool command;
+	int64_t value;
+	int code = read_moment(index, text, &command, &value), r;
+
+	if (!code)
+		*time_ns = value;
+	if (code || !command)
+		return code;
+	r = shfs_command_load(index, value, &row);
+	if (r <= 0)
+		return shfs_fail_index(index, r ? r : -EIO);
+	*time_ns = before ? row.begin_ns : shfs_time_now().real_ns;
+	r = !before && row.ended ? find_end(index, &row, time_ns) : 0;
+	return r ? shfs_fail_index(index, r) : 0;
 }
 
 static int find_spec(struct shfs_index *index, const struct shfs_version_spec *spec,

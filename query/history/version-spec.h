@@ -42,6 +42,11 @@ void shfs_version_spec_clear(struct shfs_version_spec *spec);
 _must_check_ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
                                         struct shfs_version *out);
 
+/* What the text in braces says of all files: a time, or the id of a command: when it had
+ * ended (before: when it began). Returns an exit code, as above. */
+_must_check_ int shfs_moment_find(struct shfs_index *index, const char *text, bool before,
+                                  int64_t *time_ns);
+
 /* Finds the command with this id, or the maker of this version: a command, or a process
  * that belongs to none. Returns an exit code, as above. */
 _must_check_ int shfs_command_spec_find(struct shfs_index *index, const char *operand,

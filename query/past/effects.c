@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/past/effects.h"
 
+#include "common/path.h"
 #include "query/base/model.h"
 
 #include <errno.h>
@@ -40,7 +41,10 @@ static int compare_effects(const void *a, const void *b)
 {
 	const struct shfs_effect *x = a, *y = b;
 
-	return (x->seq > y->seq) - (x->seq < y->seq);
+	if (x->seq != y->seq)
+		return x->seq < y->seq ? -1 : 1;
+	/* what an access found, was there before it */
+	return (x->access_id > y->access_id) - (x->access_id < y->access_id);
 }
 
 void shfs_effects_sort(struct shfs_effects *effects)
@@ -165,4 +169,139 @@ int shfs_effects_add_since(struct shfs_effects *effects, struct shfs_index *inde
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, since_ns);
 	return r ? r : add_rows(effects, rows);
+}
+
+/* --- a tree --- */
+
+/* The roots that changes were added of. */
+struct roots {
+	char **list;
+	size_t n, cap;
+};
+
+static bool is_below_any(const struct roots *roots, const char *path)
+{
+	for (size_t i = 0; i < roots->n; i++)
+		if (shfs_path_is_below(path, roots->list[i]))
+			return true;
+	return false;
+}
+
+/* The content of n, before a version was found. */
+static int set_former(struct shfs_effect *e, int64_t n, struct shfs_index *index)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	int r = shfs_version_load(index, e->file_id << 32 | n, &v);
+
+	if (r <= 0)
+		return r;
+	e->former_n = n;
+	e->former = (struct shfs_former){ .flags = SHFS_FORMER_TIME,
+		                          .mode = v.mode,
+		                          .mtime_ns = v.mtime_ns };
+	return 0;
+}
+
+static int add_found(struct shfs_effects *effects, struct shfs_index *index,
+                     struct shfs_rows *rows)
+{
+	struct shfs_effect *e;
+
+	if (!MAKE_ROOM(effects->list, effects->n, effects->cap))
+		return -ENOMEM;
+	e = &effects->list[effects->n++];
+	*e = (struct shfs_effect){
+		.file_id = shfs_rows_int(rows, 0),
+		.made_n = shfs_rows_int(rows, 1),
+		.begin_ns = shfs_rows_int(rows, 2),
+		.end_ns = shfs_rows_int(rows, 2),
+		.path = strdup(shfs_rows_text(rows, 3)),
+		.seq = shfs_rows_int(rows, 4),
+	};
+	return e->path ? set_former(e, e->made_n - 1, index) : -ENOMEM;
+}
+
+/* Adds what was found changed: while nothing recorded, since that time. */
+static int add_all_found(struct shfs_effects *effects, struct shfs_index *index,
+                         const char *path, int64_t since_ns)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql,
+	             "SELECT v.file_id, v.n, v.time_ns, v.path,"
+	             " coalesce((SELECT min(a.seq_key) FROM v_access a"
+	             "  WHERE a.file_id = v.file_id"
+	             "  AND (a.seen_n >= v.n OR a.made_n > v.n)), 1 << 62)"
+	             " FROM v_version v"
+	             " WHERE v.n > 1 AND v.source = 'found' AND v.time_ns >= ?2 AND ");
+	shfs_sql_files_below(&sql, "v.file_id", 1);
+	if (sql.failed)
+		return -ENOMEM;
+	r = shfs_rows_open_str(index, sql.data, strcmp(path, "/") ? path : "", &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, since_ns);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = add_found(effects, index, rows);
+	return r;
+}
+
+static int add_root(struct shfs_effects *effects, struct shfs_index *index,
+                    const char *path, int64_t since_ns, struct roots *roots)
+{
+	int r;
+
+	if (!MAKE_ROOM(roots->list, roots->n, roots->cap))
+		return -ENOMEM;
+	roots->list[roots->n] = strdup(path);
+	if (!roots->list[roots->n])
+		return -ENOMEM;
+	roots->n++;
+	r = shfs_effects_add_since(effects, index, path, since_ns);
+	return r ? r : add_all_found(effects, index, path, since_ns);
+}
+
+/* Adds the changes of another name of a file. */
+static int add_other(struct shfs_effects *effects, struct shfs_index *index,
+                     const char *path, int64_t since_ns, struct roots *roots)
+{
+	_cleanup_free_ char *copy = NULL;
+
+	if (is_below_any(roots, path))
+		return 0;
+	copy = strdup(path);
+	return copy ? add_root(effects, index, copy, since_ns, roots) : -ENOMEM;
+}
+
+/* Of changes that were added twice, the first. */
+static bool is_first(const struct shfs_effect *e, void *arg)
+{
+	const struct shfs_effect *last = arg;
+	bool first = e->seq != last->seq || e->access_id != last->access_id ||
+	             e->file_id != last->file_id;
+
+	*(struct shfs_effect *)arg = *e;
+	return first;
+}
+
+int shfs_effects_add_tree(struct shfs_effects *effects, struct shfs_index *index,
+                          const char *path, int64_t since_ns)
+{
+	struct shfs_effect last = { .seq = -1 };
+	struct roots roots = { 0 };
+	int r = add_root(effects, index, path, since_ns, &roots);
+
+	for (size_t i = 0; i < effects->n && !r; i++) {
+		r = add_other(effects, index, effects->list[i].path, since_ns, &roots);
+		if (!r && effects->list[i].file2_id)
+			r = add_other(effects, index, effects->list[i].path2, since_ns,
+			              &roots);
+	}
+	while (roots.n)
+		free(roots.list[--roots.n]);
+	free(roots.list);
+	shfs_effects_sort(effects);
+	shfs_effects_filter(effects, is_first, &last);
+	return r;
 }

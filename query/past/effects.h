@@ -36,6 +36,14 @@ _must_check_ int shfs_effects_add_process(struct shfs_effects *effects,
 _must_check_ int shfs_effects_add_since(struct shfs_effects *effects,
                                         struct shfs_index *index, const char *path,
                                         int64_t since_ns);
+/*
+ * The same, and what is needed to know how path was at that time: also the changes of
+ * what has moved into it or out of it since, and contents that were found changed later
+ * (as writes by nobody). Sorts them.
+ */
+_must_check_ int shfs_effects_add_tree(struct shfs_effects *effects,
+                                       struct shfs_index *index, const char *path,
+                                       int64_t since_ns);
 void shfs_effects_sort(struct shfs_effects *effects);
 
 /* Keeps those for which keep returns true. */

@@ -39,8 +39,6 @@ static struct shfs_past_file *new_file(struct shfs_past *p)
 	return f;
 }
 
-static int unite(struct shfs_past *p, struct shfs_past_file *f, struct shfs_past_file *g);
-
 /* Notes the number of a file. Another one with that number is the same. */
 static int number_file(struct shfs_past *p, struct shfs_past_file *f, uint64_t dev,
                        uint64_t ino)
@@ -52,7 +50,7 @@ static int number_file(struct shfs_past *p, struct shfs_past_file *f, uint64_t d
 		return 0;
 	HASH_FIND(hh, p->numbers, key, sizeof(key), other);
 	if (other)
-		return unite(p, other, f);
+		return shfs_past_unite(p, other, f);
 	memcpy(f->key, key, sizeof(key));
 	HASH_ADD(hh, p->numbers, key, sizeof(f->key), f);
 	return f->hh.tbl ? 0 : -ENOMEM;
@@ -85,7 +83,7 @@ static int set_text(char **to, struct shfs_bytes text)
 }
 
 static int set_xattr(struct shfs_past_file *f, struct shfs_bytes name,
-                     const struct shfs_bytes *value)
+                     const struct shfs_bytes *value, int64_t seq)
 {
 	struct shfs_past_xattr *x = NULL;
 	char *copy = value ? malloc(value->len + 1) : NULL;
@@ -111,9 +109,24 @@ static int set_xattr(struct shfs_past_file *f, struct shfs_bytes name,
 	free(x->value);
 	x->value = copy;
 	x->len = value ? value->len : 0;
+	x->seq = seq;
 	if (copy)
 		memcpy(copy, value->data, value->len);
 	return 0;
+}
+
+const struct shfs_past_xattr *shfs_past_find_xattr(const struct shfs_past_file *f,
+                                                   const char *name)
+{
+	for (size_t i = 0; i < f->n_xattrs; i++)
+		if (!strcmp(f->xattrs[i].name, name))
+			return &f->xattrs[i];
+	return NULL;
+}
+
+int shfs_past_no_xattr(struct shfs_past_file *f, const char *name)
+{
+	return set_xattr(f, shfs_bytes_str(name), NULL, 0);
 }
 
 /* Is the time that an effect did away with that of a write that had begun before, though
@@ -122,6 +135,12 @@ static bool is_time_of_write(const struct shfs_past_file *f, const struct shfs_e
 {
 	return f->written_ns && e->op && e->begin_ns >= f->written_ns &&
 	       e->former.mtime_ns > f->written_ns - COARSE_NS;
+}
+
+static void note_seqs(struct shfs_past_file *f, uint32_t changed, int64_t seq)
+{
+	for (; changed; changed &= changed - 1)
+		f->seqs[SHFS_PAST_BIT(changed)] = seq;
 }
 
 /* Sets what an effect did away with, as far as it is known. */
@@ -152,11 +171,11 @@ static void take_status(struct shfs_past_file *f, const struct shfs_effect *e,
 	            ~(changed & (SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_TIME))) |
 	           known;
 	f->changed |= changed;
-	if (changed & SHFS_PAST_TIME)
-		f->time_seq = e->seq;
+	note_seqs(f, changed | known, e->seq);
 }
 
-static int take_all_xattrs(struct shfs_past_file *f, const struct shfs_former *former)
+static int take_all_xattrs(struct shfs_past_file *f, const struct shfs_former *former,
+                           int64_t seq)
 {
 	struct shfs_cursor list = { (const unsigned char *)former->xattrs.data,
 		                    (const unsigned char *)former->xattrs.data +
@@ -168,9 +187,10 @@ static int take_all_xattrs(struct shfs_past_file *f, const struct shfs_former *f
 	if (!(former->flags & SHFS_FORMER_XATTRS))
 		return 0;
 	f->all_xattrs = true;
+	f->all_xattrs_seq = seq;
 	f->known |= SHFS_PAST_XATTRS;
 	while (!r && shfs_xattr_next(&list, &name, &value))
-		r = set_xattr(f, name, &value);
+		r = set_xattr(f, name, &value, seq);
 	return r;
 }
 
@@ -188,8 +208,7 @@ static void note_seq(struct shfs_past_file *f, const struct shfs_effect *e)
 
 /* --- names --- */
 
-/* Makes file the one that the name is of, in the walk. */
-static int set_then(struct shfs_past_entry *entry, struct shfs_past_file *file)
+int shfs_past_set_then(struct shfs_past_entry *entry, struct shfs_past_file *file)
 {
 	struct shfs_past_file *old = entry->then;
 
@@ -206,8 +225,8 @@ static int set_then(struct shfs_past_entry *entry, struct shfs_past_file *file)
 	return 0;
 }
 
-static int get_entry(struct shfs_past *p, struct shfs_past_file *dir, const char *name,
-                     size_t len, struct shfs_past_entry **out, bool *fresh)
+int shfs_past_get_entry(struct shfs_past *p, struct shfs_past_file *dir, const char *name,
+                        size_t len, struct shfs_past_entry **out, bool *fresh)
 {
 	size_t key_len = sizeof(dir) + len;
 	struct shfs_past_entry *e = calloc(1, sizeof(*e) + key_len + 1), *found;
@@ -250,7 +269,7 @@ static int place_known(struct shfs_past *p, struct shfs_past_entry *entry, bool 
 		entry->left = f;
 		f->left = entry;
 	}
-	return set_then(entry, f);
+	return shfs_past_set_then(entry, f);
 }
 
 /* Finds the entry of a path, as it was at this point of the walk. */
@@ -265,7 +284,7 @@ static int find_entry(struct shfs_past *p, const char *path, struct shfs_past_en
 	for (;;) {
 		size_t len = strcspn(path, "/");
 
-		r = get_entry(p, dir, path, len, out, fresh);
+		r = shfs_past_get_entry(p, dir, path, len, out, fresh);
 		if (r || !path[len])
 			return r;
 		if (!(*out)->then) {
@@ -350,7 +369,7 @@ static int take_births(struct shfs_past *p, int64_t after_ns)
 		unnumber_file(p, f);
 		while (f->n_then) {
 			struct shfs_past_entry *entry = f->then[0];
-			int r = set_then(entry, NULL);
+			int r = shfs_past_set_then(entry, NULL);
 
 			if (r)
 				return r;
@@ -423,6 +442,7 @@ static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 		f->left_n = e->made_n;
 	}
 	f->changed |= SHFS_PAST_CONTENT;
+	note_seqs(f, SHFS_PAST_CONTENT, e->seq);
 	f->file_id = e->file_id;
 	f->n = e->former_n;
 	f->known &= ~(uint32_t)SHFS_PAST_CONTENT;
@@ -474,12 +494,14 @@ static int undo_xattr(struct shfs_past *p, const struct shfs_effect *e)
 	f = shfs_past_real(entry->then);
 	take_status(f, e, strncmp(e->path2 ?: "", ACL, strlen(ACL)) ? 0 : SHFS_PAST_MODE);
 	f->changed |= SHFS_PAST_XATTRS;
+	note_seqs(f, SHFS_PAST_XATTRS, e->seq);
 	if (!(former->flags & SHFS_FORMER_XATTRS) || !name.len) {
 		f->known &= ~(uint32_t)SHFS_PAST_XATTRS;
 		return 0;
 	}
 	f->known |= SHFS_PAST_XATTRS;
-	return set_xattr(f, name, shfs_xattr_next(&list, &name, &value) ? &value : NULL);
+	return set_xattr(f, name, shfs_xattr_next(&list, &name, &value) ? &value : NULL,
+	                 e->seq);
 }
 
 /* The file that lost a name by the effect. */
@@ -497,7 +519,7 @@ static int put_victim(struct shfs_past *p, const struct shfs_effect *e,
 	note_seq(f, e);
 	take_status(f, e, f->left ? 0 : FILE_ALL);
 	f->changed = changed; /* all of it is to be made, if it is not left */
-	r = take_all_xattrs(f, &e->former);
+	r = take_all_xattrs(f, &e->former, e->seq);
 	if (!r && text.len)
 		r = set_text(&f->text, text);
 	if (!f->left) {
@@ -512,7 +534,7 @@ static int put_victim(struct shfs_past *p, const struct shfs_effect *e,
 		r = number_file(p, f, f->dev, f->ino);
 	f = shfs_past_real(f);
 	if (!r)
-		r = set_then(entry, f);
+		r = shfs_past_set_then(entry, f);
 	return r ? r : bear_nameless(p, f, path, e->begin_ns);
 }
 
@@ -554,7 +576,7 @@ static int undo_making(struct shfs_past *p, const struct shfs_effect *e)
 	unnumber_file(p, f);
 	f->born_ns = e->begin_ns;
 	touch_directory(entry, e->end_ns, e->former.directory_mtime_ns);
-	return r ? r : set_then(entry, NULL);
+	return r ? r : shfs_past_set_then(entry, NULL);
 }
 
 static bool has_victim(const struct shfs_effect *e)
@@ -577,11 +599,11 @@ static int undo_rename(struct shfs_past *p, const struct shfs_effect *e)
 		set_type(f, S_IFDIR);
 	touch_directory(to, e->end_ns, e->former.directory2_mtime_ns);
 	touch_directory(from, e->end_ns, e->former.directory_mtime_ns);
-	r = set_then(from, f);
+	r = shfs_past_set_then(from, f);
 	if (!r)
 		r = has_victim(e) ? put_victim(p, e, to, e->file2_id, e->former_n,
 		                               e->former.text)
-		                  : set_then(to, NULL);
+		                  : shfs_past_set_then(to, NULL);
 	return r;
 }
 
@@ -599,24 +621,63 @@ static int undo_exchange(struct shfs_past *p, const struct shfs_effect *e)
 	g = shfs_past_real(b->then);
 	touch_directory(b, e->end_ns, e->former.directory2_mtime_ns);
 	touch_directory(a, e->end_ns, e->former.directory_mtime_ns);
-	r = set_then(a, NULL);
+	r = shfs_past_set_then(a, NULL);
 	if (!r)
-		r = set_then(b, f);
-	return r ? r : set_then(a, g);
+		r = shfs_past_set_then(b, f);
+	return r ? r : shfs_past_set_then(a, g);
 }
 
-/* Both have turned out to be one file; of each attribute counts what was found of either.
- */
-static int unite(struct shfs_past *p, struct shfs_past_file *f, struct shfs_past_file *g)
+/* Takes the extended attributes of g whose changes came first. */
+static int unite_xattrs(struct shfs_past_file *f, const struct shfs_past_file *g)
 {
-	uint32_t more = g->changed & ~f->changed;
+	int r = 0;
 
-	if (f == g)
-		return 0;
-	if (more & SHFS_PAST_CONTENT) {
-		f->file_id = g->file_id, f->n = g->n;
-		f->left_file_id = g->left_file_id, f->left_n = g->left_n;
+	for (size_t i = 0; i < g->n_xattrs && !r; i++) {
+		const struct shfs_past_xattr *x = &g->xattrs[i],
+					     *y = shfs_past_find_xattr(f, x->name);
+		struct shfs_bytes value = { x->value, x->len };
+
+		if (y ? x->seq < y->seq : !f->all_xattrs || x->seq < f->all_xattrs_seq)
+			r = set_xattr(f, shfs_bytes_str(x->name),
+			              x->value ? &value : NULL, x->seq);
 	}
+	for (size_t i = 0; i < f->n_xattrs && !r && g->all_xattrs && !f->all_xattrs; i++)
+		if (f->xattrs[i].seq > g->all_xattrs_seq &&
+		    !shfs_past_find_xattr(g, f->xattrs[i].name))
+			r = set_xattr(f, shfs_bytes_str(f->xattrs[i].name), NULL,
+			              g->all_xattrs_seq);
+	if (g->all_xattrs && !f->all_xattrs)
+		f->all_xattrs_seq = g->all_xattrs_seq;
+	f->all_xattrs |= g->all_xattrs;
+	return r;
+}
+
+/* The attributes of which g has an earlier change than f, or f has none. */
+static uint32_t changed_earlier(const struct shfs_past_file *f,
+                                const struct shfs_past_file *g)
+{
+	uint32_t earlier = 0;
+
+	for (uint32_t rest = g->changed; rest; rest &= rest - 1) {
+		int i = SHFS_PAST_BIT(rest);
+
+		if (!(f->changed & 1U << i) || g->seqs[i] < f->seqs[i])
+			earlier |= 1U << i;
+	}
+	return earlier;
+}
+
+/* Takes the attributes of which g has an earlier change. */
+static int take_earlier(struct shfs_past_file *f, const struct shfs_past_file *g)
+{
+	uint32_t more = changed_earlier(f, g);
+	int r = unite_xattrs(f, g);
+
+	if (g->changed & SHFS_PAST_CONTENT &&
+	    (!(f->changed & SHFS_PAST_CONTENT) || g->last_seq > f->last_seq))
+		f->left_file_id = g->left_file_id, f->left_n = g->left_n;
+	if (more & SHFS_PAST_CONTENT)
+		f->file_id = g->file_id, f->n = g->n;
 	if (more & SHFS_PAST_MODE)
 		f->mode = g->mode;
 	if (more & SHFS_PAST_OWNER)
@@ -625,15 +686,24 @@ static int unite(struct shfs_past *p, struct shfs_past_file *f, struct shfs_past
 		f->mtime_ns = g->mtime_ns;
 		f->written_ns = g->written_ns;
 		f->written_mtime_ns = g->written_mtime_ns;
-		f->time_seq = g->time_seq;
 	}
-	if (more & SHFS_PAST_XATTRS && !f->n_xattrs) {
-		f->xattrs = TAKE_PTR(g->xattrs);
-		f->n_xattrs = g->n_xattrs;
-		g->n_xattrs = 0;
-	}
+	for (uint32_t rest = more; rest; rest &= rest - 1)
+		f->seqs[SHFS_PAST_BIT(rest)] = g->seqs[SHFS_PAST_BIT(rest)];
 	f->changed |= more;
-	f->known |= g->known & more;
+	f->known = (f->known & ~more) | (g->known & more);
+	return r;
+}
+
+int shfs_past_unite(struct shfs_past *p, struct shfs_past_file *f,
+                    struct shfs_past_file *g)
+{
+	int r;
+
+	if (f == g)
+		return 0;
+	r = take_earlier(f, g);
+	if (r)
+		return r;
 	f->left = f->left ?: g->left;
 	f->text = f->text ?: TAKE_PTR(g->text);
 	if (g->last_seq > f->last_seq) {
@@ -642,14 +712,10 @@ static int unite(struct shfs_past *p, struct shfs_past_file *f, struct shfs_past
 		f->touched_file_id = g->touched_file_id;
 	}
 	unnumber_file(p, g);
-	while (g->n_then) {
-		int r = set_then(g->then[0], f);
-
-		if (r)
-			return r;
-	}
+	while (g->n_then && !r)
+		r = shfs_past_set_then(g->then[0], f);
 	g->same = f;
-	return 0;
+	return r;
 }
 
 static int undo_link(struct shfs_past *p, const struct shfs_effect *e)
@@ -665,7 +731,7 @@ static int undo_link(struct shfs_past *p, const struct shfs_effect *e)
 	if (r)
 		return r;
 	f = shfs_past_real(from->then);
-	r = unite(p, f, shfs_past_real(to->then));
+	r = shfs_past_unite(p, f, shfs_past_real(to->then));
 	touch_directory(to, e->end_ns, e->former.directory2_mtime_ns);
 	if (e->former.flags & SHFS_FORMER_NUMBER && !r) {
 		f->dev = e->former.dev;
@@ -673,7 +739,7 @@ static int undo_link(struct shfs_past *p, const struct shfs_effect *e)
 		r = number_file(p, f, f->dev, f->ino);
 	}
 	f->links -= f->links > 1;
-	return r ? r : set_then(to, NULL);
+	return r ? r : shfs_past_set_then(to, NULL);
 }
 
 static int undo_effect(struct shfs_past *p, const struct shfs_effect *e)
@@ -725,41 +791,28 @@ int shfs_past_walk(struct shfs_past *p, const struct shfs_effects *effects)
 	return r;
 }
 
-int shfs_past_join(struct shfs_past_file *f, struct shfs_past_file *other)
+static void free_xattrs(struct shfs_past_file *f)
 {
-	int r = 0;
-
-	while (f->n_then && !r)
-		r = set_then(f->then[0], other);
-	return r;
+	while (f->n_xattrs) {
+		f->n_xattrs--;
+		free(f->xattrs[f->n_xattrs].name);
+		free(f->xattrs[f->n_xattrs].value);
+	}
+	free(TAKE_PTR(f->xattrs));
 }
 
-void shfs_past_keep(struct shfs_past_file *f)
+void shfs_past_take_xattrs(struct shfs_past_file *f, struct shfs_past_file *other)
 {
-	struct shfs_past_entry *entry = f->left;
-	struct shfs_past_file *other = entry->then;
-
-	/* it has no name before: it gets the other's list of them */
-	free(f->then);
-	f->then = TAKE_PTR(other->then);
-	f->n_then = other->n_then;
-	f->cap_then = other->cap_then;
-	other->n_then = other->cap_then = 0;
-	entry->then = f;
-	f->changed = SHFS_PAST_CONTENT | SHFS_PAST_MODE | SHFS_PAST_OWNER;
-	f->known = other->known;
-	f->mode = other->mode;
-	f->uid = other->uid;
-	f->gid = other->gid;
+	free_xattrs(f);
+	f->xattrs = TAKE_PTR(other->xattrs);
+	f->n_xattrs = other->n_xattrs;
+	f->all_xattrs = other->all_xattrs;
+	other->n_xattrs = 0;
 }
 
 static void free_file(struct shfs_past_file *f)
 {
-	for (size_t i = 0; i < f->n_xattrs; i++) {
-		free(f->xattrs[i].name);
-		free(f->xattrs[i].value);
-	}
-	free(f->xattrs);
+	free_xattrs(f);
 	free(f->then);
 	free(f->text);
 	free(f->left_text);

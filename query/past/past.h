@@ -22,6 +22,8 @@ enum shfs_past_change {
 	SHFS_PAST_XATTRS = 1 << 4,
 	SHFS_PAST_ENTRIES = 1 << 5, /* what a directory holds */
 };
+#define SHFS_PAST_BITS     6
+#define SHFS_PAST_BIT(bit) __builtin_ctz(bit)
 
 struct shfs_past_entry;
 
@@ -29,6 +31,7 @@ struct shfs_past_entry;
 struct shfs_past_xattr {
 	char *name, *value; /* value NULL: it was not there */
 	size_t len;
+	int64_t seq; /* of the change that did away with it */
 };
 
 /* A file of any type. */
@@ -55,7 +58,9 @@ struct shfs_past_file {
 	int64_t touched_file_id; /* its path at the last one */
 	int64_t born_ns;         /* made by a change at this time; 0: not (yet) */
 	int64_t born_directory_mtime_ns;
-	int64_t time_seq;         /* of the first change of its time */
+	/* of the first changes of its attributes, by the numbers of their bits; of all
+	 * xattrs at once */
+	int64_t seqs[SHFS_PAST_BITS], all_xattrs_seq;
 	int64_t written_mtime_ns; /* its time before the write at written_ns */
 	int64_t written_ns;       /* when a process opened it that wrote to it; or 0 */
 	bool writing;             /* a process was writing to it at since_ns */
@@ -74,7 +79,8 @@ struct shfs_past_entry {
 	struct shfs_past_file *left, *then; /* NULL: nothing */
 	int64_t first_seq, last_seq;        /* of the changes of the name */
 	int64_t file_id;                    /* of a path that it had then */
-	bool doubt; /* what is recorded of it does not fit together */
+	bool doubt;      /* what is recorded of it does not fit together */
+	bool superseded; /* what was left at it gives way, though the added stay */
 	struct shfs_past_entry *next;
 	void *plan; /* of the caller */
 	UT_hash_handle hh;
@@ -104,9 +110,38 @@ void shfs_past_clear(struct shfs_past *past);
 /* The file that it is, after shfs_past_walk. NULL: NULL. */
 struct shfs_past_file *shfs_past_real(struct shfs_past_file *file);
 
+/* Makes file the one that the name is of, in the walk; NULL: it is of none. */
+_must_check_ int shfs_past_set_then(struct shfs_past_entry *entry,
+                                    struct shfs_past_file *file);
+/* The entry of a name in a directory. *fresh: nothing was known of it, so it is new. */
+_must_check_ int shfs_past_get_entry(struct shfs_past *past, struct shfs_past_file *dir,
+                                     const char *name, size_t len,
+                                     struct shfs_past_entry **out, bool *fresh);
+
+/* An attribute of a file as it was; NULL: nothing is known of it, or it had others. */
+const struct shfs_past_xattr *shfs_past_find_xattr(const struct shfs_past_file *file,
+                                                   const char *name);
+/* Notes that the file did not have the attribute. */
+_must_check_ int shfs_past_no_xattr(struct shfs_past_file *file, const char *name);
+
+/* Moves all that is known of them from another file. */
+void shfs_past_take_xattrs(struct shfs_past_file *file, struct shfs_past_file *other);
+
 /* Lets a file stay at the name that it was left with, in the place of the one that was
  * there: its content, mode and owner are to be the other's. */
 void shfs_past_keep(struct shfs_past_file *file);
+
+/* Lets a directory that the changes have made be the one that they have removed at its
+ * name: as a place. */
+_must_check_ int shfs_past_unite_directories(struct shfs_past *past);
+
+/* Lets files stay that the changes have made, where nothing else was at their names;
+ * those in a directory at whose name another one was move into that. */
+_must_check_ int shfs_past_keep_added(struct shfs_past *past);
+
+/* Both have turned out to be one file, f: of each attribute counts the first change. */
+_must_check_ int shfs_past_unite(struct shfs_past *past, struct shfs_past_file *f,
+                                 struct shfs_past_file *g);
 
 /* f has turned out to be the other file: that gets its names. */
 _must_check_ int shfs_past_join(struct shfs_past_file *f, struct shfs_past_file *other);

@@ -17,67 +17,14 @@
 
 #define NOT_RECORDED "what it held is not recorded"
 
+/* A file by the number that it has now. */
+struct shfs_tree_link {
+	uint64_t key[2]; /* dev, ino */
+	struct shfs_past_file *file;
+	UT_hash_handle hh;
+};
+
 /* --- the changes --- */
-
-static bool is_below_any(const struct shfs_effects *effects, size_t n, const char *path,
-                         char **roots)
-{
-	for (size_t i = 0; i < n; i++)
-		if (shfs_path_is_below(path, roots[i]))
-			return true;
-	return false;
-}
-
-/* Removes effects that were added twice. */
-static bool is_first(const struct shfs_effect *e, void *arg)
-{
-	int64_t *last = arg;
-	bool first = e->access_id != *last;
-
-	*last = e->access_id;
-	return first;
-}
-
-static int add_root(struct shfs_tree *t, struct shfs_effects *effects, const char *path,
-                    char ***roots, size_t *n)
-{
-	char **more = reallocarray(*roots, *n + 1, sizeof(*more));
-
-	if (!more)
-		return -ENOMEM;
-	*roots = more;
-	more[*n] = strdup(path);
-	if (!more[*n])
-		return -ENOMEM;
-	++*n;
-	return shfs_effects_add_since(effects, t->index, path, t->time_ns);
-}
-
-/* Adds the changes below root, and of directories that have moved out of it since. */
-static int load_effects(struct shfs_tree *t, struct shfs_effects *effects)
-{
-	char **roots = NULL;
-	size_t n = 0;
-	int64_t last = 0;
-	int r = add_root(t, effects, t->root, &roots, &n);
-
-	for (size_t i = 0; i < effects->n && !r; i++) {
-		const struct shfs_effect *e = &effects->list[i];
-		_cleanup_free_ char *path = NULL;
-
-		if (!e->directory || !e->file2_id ||
-		    is_below_any(effects, n, e->path2, roots))
-			continue;
-		path = strdup(e->path2);
-		r = path ? add_root(t, effects, path, &roots, &n) : -ENOMEM;
-	}
-	while (n)
-		free(roots[--n]);
-	free(roots);
-	shfs_effects_sort(effects);
-	shfs_effects_filter(effects, is_first, &last);
-	return r;
-}
 
 static int compare_names(const struct shfs_past_file *a, const char *name,
                          const struct shfs_past_entry *e)
@@ -125,6 +72,112 @@ static int find_first_time(struct shfs_tree *t)
 	return MIN(r, 0);
 }
 
+/* --- names of one file --- */
+
+static int look_at(const struct shfs_tree *t, const char *path, struct stat *st);
+
+static struct shfs_tree_link *find_link(struct shfs_tree_link *links, uint64_t dev,
+                                        uint64_t ino)
+{
+	uint64_t key[2] = { dev, ino };
+	struct shfs_tree_link *found = NULL;
+
+	HASH_FIND(hh, links, key, sizeof(key), found);
+	return found;
+}
+
+static int add_link(struct shfs_tree *t, struct shfs_tree_link **links, uint64_t dev,
+                    uint64_t ino, struct shfs_past_file *f)
+{
+	struct shfs_tree_link *link = find_link(*links, dev, ino), *head = *links;
+
+	if (link)
+		return shfs_past_unite(&t->past, link->file, f);
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return -ENOMEM;
+	link->key[0] = dev;
+	link->key[1] = ino;
+	link->file = f;
+	HASH_ADD(hh, head, key, sizeof(link->key), link);
+	if (!link->hh.tbl) {
+		free(link);
+		return -ENOMEM;
+	}
+	*links = head;
+	return 0;
+}
+
+/* Had it a name besides those that it lost, as far as its count says? The number of the
+ * lower file is that which a mount shows. */
+static bool has_kept_name(const struct shfs_past_file *f)
+{
+	return !f->same && !f->left && f->ino && S_ISREG(f->mode) && f->links > f->n_then;
+}
+
+static int add_changed_link(struct shfs_tree *t, struct shfs_past_file *f)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	struct shfs_tree_link *kept;
+	struct stat st;
+	int r;
+
+	if (f->same || !f->left || S_ISDIR(f->mode) ||
+	    !shfs_past_path_left(f->left, &path))
+		return 0;
+	if (path.failed)
+		return -ENOMEM;
+	r = look_at(t, path.data, &st);
+	if (r <= 0 || !S_ISREG(st.st_mode))
+		return MIN(r, 0);
+	kept = find_link(t->kept, 0, st.st_ino);
+	r = kept && !kept->file->same ? shfs_past_unite(&t->past, f, kept->file) : 0;
+	if (!r && st.st_nlink > 1)
+		r = add_link(t, &t->links, st.st_dev, st.st_ino, f);
+	return r;
+}
+
+/* A file that was changed by one name has changed at its others. */
+static int find_links(struct shfs_tree *t)
+{
+	int r = 0;
+
+	for (struct shfs_past_file *f = t->past.files; f && !r; f = f->next)
+		if (has_kept_name(f))
+			r = add_link(t, &t->kept, 0, f->ino, f);
+	for (struct shfs_past_file *f = t->past.files; f && !r; f = f->next)
+		r = add_changed_link(t, f);
+	return MIN(r, 0);
+}
+
+/* The file at a name that nothing is recorded of. */
+static struct shfs_past_file *file_by_number(const struct shfs_tree *t,
+                                             const struct stat *st)
+{
+	struct shfs_tree_link *link = find_link(t->links, st->st_dev, st->st_ino);
+	struct shfs_past_file *f;
+
+	link = link ?: find_link(t->kept, 0, st->st_ino);
+	f = link ? shfs_past_real(link->file) : NULL;
+	/* the number may have been given to another file while nothing recorded */
+	if (f && !f->left && !(f->changed & (SHFS_PAST_CONTENT | SHFS_PAST_TIME)) &&
+	    (!(f->known & SHFS_PAST_TIME) || !S_ISREG(st->st_mode) ||
+	     f->mtime_ns != shfs_timespec_ns(st->st_mtim)))
+		return NULL;
+	return f;
+}
+
+static void free_links(struct shfs_tree_link **links)
+{
+	struct shfs_tree_link *link, *next, *head = *links;
+
+	HASH_ITER (hh, head, link, next) {
+		HASH_DEL(head, link);
+		free(link);
+	}
+	*links = head;
+}
+
 int shfs_tree_open(struct shfs_tree *out, struct shfs_index *index, const char *path,
                    int now_fd, int64_t time_ns)
 {
@@ -134,7 +187,7 @@ int shfs_tree_open(struct shfs_tree *out, struct shfs_index *index, const char *
 		               .root = strdup(path),
 		               .now_fd = now_fd,
 		               .past.since_ns = time_ns };
-	int r = t.root ? load_effects(&t, &effects) : -ENOMEM;
+	int r = t.root ? shfs_effects_add_tree(&effects, index, path, time_ns) : -ENOMEM;
 
 	if (!r)
 		r = shfs_past_walk(&t.past, &effects);
@@ -142,6 +195,8 @@ int shfs_tree_open(struct shfs_tree *out, struct shfs_index *index, const char *
 		r = sort_entries(&t);
 	if (!r)
 		r = find_first_time(&t);
+	if (!r)
+		r = find_links(&t);
 	if (r)
 		shfs_tree_close(&t);
 	else
@@ -151,6 +206,8 @@ int shfs_tree_open(struct shfs_tree *out, struct shfs_index *index, const char *
 
 void shfs_tree_close(struct shfs_tree *t)
 {
+	free_links(&t->links);
+	free_links(&t->kept);
 	shfs_past_clear(&t->past);
 	free(t->entries);
 	free(t->root);
@@ -246,16 +303,22 @@ static int take_entry(const struct shfs_tree_node *dir, const struct shfs_past_e
 	return 0;
 }
 
-/* A node for what nothing is recorded of. */
-static int take_now(const struct shfs_tree_node *dir, const char *name,
-                    struct shfs_tree_node *out)
+/* A node for what nothing is recorded of, unless by another name. */
+static int take_now(const struct shfs_tree *t, const struct shfs_tree_node *dir,
+                    const char *name, struct shfs_tree_node *out)
 {
 	_cleanup_tree_node_ struct shfs_tree_node node = { 0 };
+	struct stat st;
+	int r;
 
 	node.path = shfs_path_join(dir->path, name);
 	node.now = shfs_path_join(dir->now, name);
 	if (!node.path || !node.now)
 		return -ENOMEM;
+	if (t->links || t->kept) {
+		r = look_at(t, node.now, &st);
+		node.file = r > 0 ? file_by_number(t, &st) : NULL;
+	}
 	*out = node;
 	node = (struct shfs_tree_node){ 0 };
 	return 0;
@@ -273,7 +336,7 @@ int shfs_tree_lookup(const struct shfs_tree *t, const struct shfs_tree_node *dir
 		return e->then ? take_entry(dir, e, out) : -ENOENT;
 	if (!dir->now)
 		return -ENOENT;
-	r = take_now(dir, name, &node);
+	r = take_now(t, dir, name, &node);
 	if (r)
 		return r;
 	r = look_at(t, node.now, &st);
@@ -335,7 +398,7 @@ static int list_now(const struct shfs_tree *t, const struct shfs_tree_node *dir,
 		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, "..") ||
 		    entry_of(t, dir->file, de->d_name))
 			continue;
-		r = take_now(dir, de->d_name, &node);
+		r = take_now(t, dir, de->d_name, &node);
 		if (!r)
 			r = fn(de->d_name, &node, arg);
 	}
@@ -511,15 +574,6 @@ int shfs_tree_status(const struct shfs_tree *t, const struct shfs_tree_node *nod
 	return 0;
 }
 
-static const struct shfs_past_xattr *find_xattr(const struct shfs_past_file *f,
-                                                const char *name)
-{
-	for (size_t i = 0; f && i < f->n_xattrs; i++)
-		if (!strcmp(f->xattrs[i].name, name))
-			return &f->xattrs[i];
-	return NULL;
-}
-
 static int list_xattrs_now(const struct shfs_tree *t, const struct shfs_tree_node *node,
                            shfs_tree_xattr_fn fn, void *arg)
 {
@@ -538,7 +592,7 @@ static int list_xattrs_now(const struct shfs_tree *t, const struct shfs_tree_nod
 		return errno == EOPNOTSUPP || errno == ELOOP ? 0 : -errno;
 	for (const char *name = names; !r && name < names + len;
 	     name += strlen(name) + 1) {
-		if (find_xattr(node->file, name))
+		if (node->file && shfs_past_find_xattr(node->file, name))
 			continue;
 		n = getxattr(proc, name, value, XATTR_SIZE_MAX);
 		r = n < 0 ? errno == ENODATA ? 0 : -errno

@@ -25,6 +25,9 @@ struct shfs_tree {
 	struct shfs_past past;            /* since time_ns */
 	struct shfs_past_entry **entries; /* sorted by directory and name */
 	size_t n;
+	/* files with several names, some of them changed; gone from some, by number alone
+	 */
+	struct shfs_tree_link *links, *kept;
 };
 
 /*
@@ -39,9 +42,11 @@ void shfs_tree_close(struct shfs_tree *tree);
 
 /* A file, directory or link as it was then. */
 struct shfs_tree_node {
-	struct shfs_past_file *file; /* NULL: no change of it is recorded since */
-	char *path;                  /* then; absolute, malloc'ed */
-	char *now; /* where it is now, likewise; NULL: it is not there any more */
+	struct shfs_past_file
+		*file; /* NULL: no change of it is recorded since; the same
+	                * for all names of a file, as far as that is known */
+	char *path;    /* then; absolute, malloc'ed */
+	char *now;     /* where it is now, likewise; NULL: it is not there any more */
 };
 
 void shfs_tree_node_clear(struct shfs_tree_node *node);

@@ -108,7 +108,12 @@ int shfs_undo_find_others(struct shfs_undo_plan *p, int64_t file_id, int64_t fir
                           int64_t last_seq, struct shfs_undo_file *u, bool *between)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_ints(
+	int r;
+
+	*between = false;
+	if (p->all)
+		return 0;
+	r = shfs_rows_open_ints(
 		p->index,
 		"SELECT op, command_id, process_id, seq_key, (SELECT f.data FROM "
 		"v_former f"
@@ -117,8 +122,6 @@ int shfs_undo_find_others(struct shfs_undo_plan *p, int64_t file_id, int64_t fir
 		" UNION ALL SELECT op, command_id, process_id, seq_key, NULL, NULL"
 		" FROM v_access WHERE file2_id = ?1 AND seq_key > ?2 ORDER BY 4",
 		SHFS_INTS(file_id, first_seq), &rows);
-
-	*between = false;
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		uint32_t change = change_of(shfs_rows_text(rows, 0));
 

@@ -8,12 +8,25 @@
 #include "query/base/trusted.h"
 #include "query/undo/merge.h"
 #include "query/undo/others.h"
+#include "query/undo/same.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <string.h>
+
+static bool is_left_to_git(const char *path, bool git)
+{
+	return shfs_path_is_version_control(path) &&
+	       (!git || strstr(path, "/.git/objects/"));
+}
+
+bool shfs_undo_may_touch(const struct shfs_effect *e, bool git)
+{
+	return shfs_path_is_here(e->path) && !is_left_to_git(e->path, git) &&
+	       (!e->file2_id || !is_left_to_git(e->path2, git));
+}
 
 /* --- groups --- */
 
@@ -153,8 +166,7 @@ static int plan_all(struct shfs_undo_plan *p)
 
 /* --- what is there now --- */
 
-/* 1: there is something; 0; or a negative errno. */
-static int look_at(const char *path, struct stat *st)
+int shfs_undo_look_at(const char *path, struct stat *st)
 {
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *dir =
@@ -176,11 +188,8 @@ static bool is_object(const struct shfs_version *v, const struct shfs_object_id 
 	       id->nth == v->object.nth;
 }
 
-/* Compares the file with a version, mostly that which the commands left: *same;
- * *archived: its content is in the store. A file that may not be read, or is too large,
- * is compared by size and time. */
-static int compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file *u,
-                        const struct shfs_version *left, bool *same, bool *archived)
+int shfs_undo_compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file *u,
+                           const struct shfs_version *left, bool *same, bool *archived)
 {
 	_cleanup_buf_ struct shfs_buf content = { 0 };
 	_cleanup_close_ int fd =
@@ -220,8 +229,8 @@ static bool loses_content(const struct shfs_past_file *f)
 	return !f->n_then || f->changed & SHFS_PAST_CONTENT;
 }
 
-static int load_versions(struct shfs_undo_plan *p, const struct shfs_past_file *f,
-                         struct shfs_undo_file *u)
+int shfs_undo_load_versions(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+                            struct shfs_undo_file *u)
 {
 	int r = 0;
 
@@ -249,7 +258,7 @@ static bool can_stay(struct shfs_undo_plan *p, struct shfs_past_file *f, int *er
 		return false;
 	v = then->plan;
 	shfs_version_clear(&u->before);
-	*error = load_versions(p, then, v);
+	*error = shfs_undo_load_versions(p, then, v);
 	v->make = false;
 	u->before = v->before;
 	v->before = (struct shfs_version){ 0 };
@@ -266,12 +275,12 @@ static int check_content(struct shfs_undo_plan *p, struct shfs_past_file *f,
 
 	if (!S_ISREG(u->st.st_mode) || !loses_content(f))
 		return 0;
-	r = compare_with(p, u, &u->left, &same, &archived);
+	r = shfs_undo_compare_with(p, u, &u->left, &same, &archived);
 	if (r)
 		return shfs_undo_add_reason(p, SHFS_UNDO_CANNOT, u->group, u->path,
 		                            strerror(-r), NULL);
 	if (!same && f->n_then && u->before.version_id) {
-		r = compare_with(p, u, &u->before, &u->already, &archived);
+		r = shfs_undo_compare_with(p, u, &u->before, &u->already, &archived);
 		if (r || u->already)
 			return r;
 	}
@@ -279,7 +288,7 @@ static int check_content(struct shfs_undo_plan *p, struct shfs_past_file *f,
 		u->merge = true;
 		return r;
 	}
-	if (!same)
+	if (!same && !p->all)
 		return shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
 		                            "was changed since", u);
 	if (!archived && !p->options->force)
@@ -318,7 +327,7 @@ static bool is_involved(const struct shfs_past_file *f)
 static int check_there(struct shfs_undo_plan *p, struct shfs_past_file *f,
                        struct shfs_undo_file *u)
 {
-	int r = look_at(u->path, &u->st);
+	int r = shfs_undo_look_at(u->path, &u->st);
 
 	if (r < 0)
 		return r;
@@ -334,11 +343,12 @@ static int check_there(struct shfs_undo_plan *p, struct shfs_past_file *f,
 }
 
 /* Which attributes of a file that stays are to be put back. */
-static int choose_attributes(struct shfs_undo_plan *p, const struct shfs_past_file *f,
+static int choose_attributes(struct shfs_undo_plan *p, struct shfs_past_file *f,
                              struct shfs_undo_file *u)
 {
 	const struct stat *st = &u->st;
 	uint32_t others = shfs_undo_by_others(u), todo = f->changed & f->known & ~others;
+	bool same = true;
 	int r = 0;
 
 	if (f->changed & SHFS_PAST_CONTENT && !u->already)
@@ -357,7 +367,12 @@ static int choose_attributes(struct shfs_undo_plan *p, const struct shfs_past_fi
 	    (f->mtime_ns != shfs_timespec_ns(st->st_mtim) || S_ISDIR(st->st_mode) ||
 	     u->todo & SHFS_PAST_CONTENT))
 		u->todo |= SHFS_PAST_TIME;
-	u->todo |= todo & SHFS_PAST_XATTRS;
+	if (todo & SHFS_PAST_XATTRS)
+		r = shfs_undo_compare_xattrs(f, u->path, &same);
+	if (r)
+		return r;
+	if (!same)
+		u->todo |= SHFS_PAST_XATTRS;
 	others &= f->changed & (SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_XATTRS);
 	if (others)
 		r = shfs_undo_add_reason(
@@ -433,7 +448,8 @@ static int check_former(struct shfs_undo_plan *p, const struct shfs_past_file *f
 
 	u->empty = v->version_id && !v->size;
 	if (!v->version_id)
-		why = "what it held is not recorded";
+		why = f->writing ? "it was being written at that time"
+		                 : "what it held is not recorded";
 	else if (!(v->flags & SHFS_CONTENT_OBJECT) && !u->empty)
 		why = shfs_version_why_not_archived(v->flags) ?: "not archived";
 	return why ? shfs_undo_add_reason(p, SHFS_UNDO_CANNOT, u->group,
@@ -476,7 +492,7 @@ static int check_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
 {
 	struct shfs_undo_file *u = f->plan;
 	bool between = false;
-	int r = load_versions(p, f, u);
+	int r = shfs_undo_load_versions(p, f, u);
 
 	if (r || !is_involved(f))
 		return r;
@@ -511,7 +527,9 @@ static void align_names(struct shfs_past_file *f, struct shfs_past_file *g)
 	struct shfs_undo_file *u = f->plan, *v = g->plan;
 
 	if (u->todo & v->todo & SHFS_PAST_TIME) {
-		if (f->time_seq < g->time_seq)
+		const int time = SHFS_PAST_BIT(SHFS_PAST_TIME);
+
+		if (f->seqs[time] < g->seqs[time])
 			g->mtime_ns = f->mtime_ns;
 		else
 			f->mtime_ns = g->mtime_ns;
@@ -629,7 +647,7 @@ static int try_name(struct search *s, const FTSENT *entry)
 		if (!u->path || !u->other_name)
 			return -ENOMEM;
 		u->st = *entry->fts_statp;
-		r = compare_with(p, u, &u->before, &same, &archived);
+		r = shfs_undo_compare_with(p, u, &u->before, &same, &archived);
 		free(TAKE_PTR(u->path));
 		if (r || !same)
 			free(TAKE_PTR(u->other_name));
@@ -718,7 +736,7 @@ static int check_free(struct shfs_undo_plan *p, struct shfs_past_entry *e)
 
 	if (!u->change || e->left || !u->path)
 		return 0;
-	r = look_at(u->path, &st);
+	r = shfs_undo_look_at(u->path, &st);
 	if (r <= 0)
 		return r;
 	if (S_ISDIR(st.st_mode) && S_ISDIR(e->then->mode)) {
@@ -918,10 +936,18 @@ int shfs_undo_plan(struct shfs_undo_plan *p, const struct shfs_effects *effects)
 {
 	int r = shfs_past_walk(&p->past, effects);
 
+	if (!r && p->all)
+		r = shfs_past_unite_directories(&p->past);
+	if (!r && p->options->stay)
+		r = shfs_past_keep_added(&p->past);
 	if (!r)
 		r = plan_file(p, p->past.root);
 	if (!r)
 		r = plan_all(p);
+	if (r)
+		return r;
+	if (p->all)
+		r = shfs_undo_keep_same_files(p);
 	if (r)
 		return r;
 	choose_groups(p);

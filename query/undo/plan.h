@@ -18,6 +18,7 @@
 
 struct shfs_undo_options {
 	bool merge, git, force;
+	bool stay;    /* names that were added stay */
 	char **paths; /* only what lies there; absolute */
 	size_t n_paths;
 };
@@ -89,6 +90,7 @@ struct shfs_undo_plan {
 	struct shfs_past past;
 	const struct shfs_ids *selected; /* commands, or processes; sorted */
 	bool by_process;
+	bool all;       /* all changes since past.since_ns: there are no others */
 	size_t *groups; /* the parent of each, by number */
 	bool *blocked, *wanted;
 	size_t n_groups, cap_groups;
@@ -96,7 +98,12 @@ struct shfs_undo_plan {
 	size_t n_reasons, cap_reasons;
 };
 
-/* Makes the plan for effects, which are sorted. *plan is set up to by_process. */
+/* Is it an effect that may be put back: here, and not left to git? git: also in .git, but
+ * for its contents: those that nothing names do no harm, and are not archived. */
+bool shfs_undo_may_touch(const struct shfs_effect *effect, bool git);
+
+/* Makes the plan for effects, which are sorted. *plan is set up to all, and
+ * past.since_ns. */
 _must_check_ int shfs_undo_plan(struct shfs_undo_plan *plan,
                                 const struct shfs_effects *effects);
 void shfs_undo_plan_clear(struct shfs_undo_plan *plan);

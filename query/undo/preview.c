@@ -188,14 +188,14 @@ static int show_line(const struct line *line, void *arg)
 	return 0;
 }
 
-int shfs_undo_show(const struct shfs_undo_plan *p, bool done, struct shfs_buf *out)
+int shfs_undo_show(const struct shfs_undo_plan *p, const char *head, struct shfs_buf *out)
 {
 	size_t n = shfs_undo_count(p).changes;
 	int r;
 
 	if (!n)
 		return 0;
-	shfs_buf_str(out, done ? "Undone:\n" : "To be undone:\n");
+	shfs_buf_printf(out, "%s:\n", head);
 	r = each_line(p, show_line, out);
 	return r ? r : out->failed ? -ENOMEM : 0;
 }

@@ -10,8 +10,8 @@ struct shfs_undo_counts {
 };
 struct shfs_undo_counts shfs_undo_count(const struct shfs_undo_plan *plan);
 
-/* Appends a line for each change; of a plan that was carried out (done) in the past. */
-_must_check_ int shfs_undo_show(const struct shfs_undo_plan *plan, bool done,
+/* Appends head, and a line for each change; nothing, if there are none. */
+_must_check_ int shfs_undo_show(const struct shfs_undo_plan *plan, const char *head,
                                 struct shfs_buf *out);
 /* Appends a line for each thing that is left alone, and why. */
 _must_check_ int shfs_undo_show_reasons(const struct shfs_undo_plan *plan,

@@ -167,6 +167,30 @@ static int copy_file(const struct shfs_step *s, int fd)
 	return r;
 }
 
+/* Copies what a file holds; -ESTALE: it changes meanwhile. */
+static int copy_bytes(const char *path, int to)
+{
+	_cleanup_spot_ struct spot at = { -1 };
+	_cleanup_close_ int from = -1;
+	struct stat before, after;
+	int r = find_spot(path, &at);
+
+	if (r)
+		return r;
+	from = openat(at.dirfd, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (from < 0 || fstat(from, &before))
+		return -errno;
+	if (!S_ISREG(before.st_mode))
+		return -ESTALE;
+	r = shfs_copy_fd(from, to);
+	if (!r && fstat(from, &after))
+		return -errno;
+	if (!r && (before.st_size != after.st_size ||
+	           shfs_timespec_ns(before.st_mtim) != shfs_timespec_ns(after.st_mtim)))
+		return -ESTALE;
+	return r;
+}
+
 static int fill_file(const struct shfs_steps_how *how, const struct shfs_step *s, int fd)
 {
 	_cleanup_buf_ struct shfs_buf left = { 0 };
@@ -181,6 +205,8 @@ static int fill_file(const struct shfs_steps_how *how, const struct shfs_step *s
 		r = shfs_write_all(fd, s->value.data ?: "", s->value.len);
 	else if (s->what & SHFS_STEP_OBJECT)
 		r = shfs_object_copy(how->store, &s->object, fd);
+	else if (s->what & SHFS_STEP_FROM)
+		r = copy_bytes(s->path3, fd);
 	if (!r && s->what & SHFS_STEP_LIKE) {
 		r = find_spot(s->path2, &like);
 		like_fd = r ? -1

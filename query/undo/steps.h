@@ -44,6 +44,7 @@ enum shfs_step_what {
 	SHFS_STEP_OLD_OBJECT = 1 << 8,
 	SHFS_STEP_COPY =
 		1 << 9, /* of MAKE: bytes, attributes and time of the file text */
+	SHFS_STEP_FROM = 1 << 10, /* likewise: the bytes of the file at path3 */
 };
 
 struct shfs_step {

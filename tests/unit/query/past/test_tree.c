@@ -260,7 +260,7 @@ static void test_doubtful_contents(void **state)
 	finish(&a);
 	check(&a, 1200, -1,
 	      "big 644 not kept 12 @1\nlong 644 not recorded 0 not all known\n"
-	      "unseen 644 object 5 @1 not all known\n");
+	      "unseen 644 object 5 @1\n");
 	check(&a, 1550, -1, "long 644 now 4 @1\nunseen 644 now 11 @2\n");
 	stop(&a);
 }
