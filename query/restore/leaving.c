@@ -22,13 +22,29 @@ static bool same_doer(struct shfs_doer a, struct shfs_doer b)
 	return a.process_id && a.process_id == b.process_id;
 }
 
+/* A state that cannot be unpacked (a damaged index) is not known. */
+static int read_former(struct shfs_rows *rows, struct shfs_leaving *out)
+{
+	size_t len = shfs_rows_bytes(rows, 8);
+
+	if (!out->removed || shfs_rows_is_null(rows, 8))
+		return 0;
+	out->data = malloc(len + 1);
+	if (!out->data)
+		return -ENOMEM;
+	memcpy(out->data, shfs_rows_text(rows, 8), len);
+	(void)!shfs_former_unpack(out->data, len, &out->former);
+	return 0;
+}
+
 int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_leaving *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open_ints(
 		index,
 		"SELECT op, command_id, process_id, begin_ns, seq_key, seen_n,"
-		" path2, flags"
+		" path2, flags, (SELECT f.data FROM v_former f"
+		"  WHERE f.access_id = v_access.access_id)"
 		" FROM v_access WHERE file_id = ?1 AND is_open = 0"
 		" AND op IN ('unlink', 'rename', 'rmdir')"
 		" ORDER BY seq_key DESC",
@@ -48,6 +64,9 @@ int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_lea
 		if (!out->text)
 			return -ENOMEM;
 	}
+	r = read_former(rows, out);
+	if (r)
+		return r;
 	out->by = doer_of(rows, 1);
 	out->time_ns = shfs_rows_int(rows, 3);
 	out->seq = shfs_rows_int(rows, 4);
@@ -65,6 +84,7 @@ int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_lea
 void shfs_leaving_clear(struct shfs_leaving *leaving)
 {
 	free(TAKE_PTR(leaving->text));
+	free(TAKE_PTR(leaving->data));
 }
 
 /* Asks about a path after seq: a row, or none. */

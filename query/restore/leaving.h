@@ -23,6 +23,8 @@ struct shfs_leaving {
 	bool linked;         /* the file had other names then */
 	bool directory;
 	char *text; /* target of a link, mode of a directory; NULL: unknown */
+	struct shfs_former former; /* what it was, as far as that is recorded */
+	char *data;                /* owns the texts of former */
 	struct shfs_doer by;
 	int64_t time_ns, seq, n; /* n: its version at that time */
 	/* the last leaving before it by another doer, where this life began; 0: none */

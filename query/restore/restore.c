@@ -627,6 +627,21 @@ int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
 	return end_other(&w, r, "a directory");
 }
 
+int shfs_restore_node(struct shfs_restorer *restorer, const char *path, mode_t mode,
+                      dev_t rdev, struct shfs_buf *message)
+{
+	struct work w = work_of(restorer, message);
+	int r = begin_other(&w, path);
+
+	if (!r && !restorer->options.dry_run &&
+	    mknodat(w.dirfd, w.name, (mode & S_IFMT) | 0600, rdev))
+		r = fail_target(&w, "cannot make it", -errno);
+	return end_other(&w, r,
+	                 S_ISFIFO(mode)   ? "a FIFO"
+	                 : S_ISSOCK(mode) ? "a socket"
+	                                  : "a device");
+}
+
 /* A content that is too long to be archived belongs to no version. */
 static int holds_version(struct shfs_restorer *restorer, int fd,
                          const struct shfs_version *version)
@@ -677,12 +692,12 @@ static int make_name(struct work *w, const char *other, int other_dirfd, int oth
 }
 
 int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version *version,
-                      const char *other, struct shfs_buf *message)
+                      const char *path, const char *other, struct shfs_buf *message)
 {
 	struct work w = work_of(restorer, message);
 	_cleanup_close_ int dirfd = -1, fd = -1;
 	_cleanup_buf_ struct shfs_buf what = { 0 };
-	int r = begin_other(&w, version->path), error;
+	int r = begin_other(&w, path), error;
 
 	if (r)
 		return end_other(&w, r, "");

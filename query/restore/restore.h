@@ -64,7 +64,11 @@ int shfs_restore_link(struct shfs_restorer *restorer, const char *path, const ch
 int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
                            struct shfs_buf *message);
 
-/* Makes the file another name of the file other, which has the content of this version.
+/* A FIFO, a socket, a device. */
+int shfs_restore_node(struct shfs_restorer *restorer, const char *path, mode_t mode,
+                      dev_t rdev, struct shfs_buf *message);
+
+/* Makes path another name of the file other, which has the content of this version.
  * If it cannot be, SHFS_EXIT_FAILURE, and message says why. */
 int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version *version,
-                      const char *other, struct shfs_buf *message);
+                      const char *path, const char *other, struct shfs_buf *message);

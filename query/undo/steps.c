@@ -24,8 +24,7 @@
 #define NOTE_MAX       (1ULL << 31)
 #define OVERLAY_XATTRS "user.overlay."
 /* set-id bits of files are never put back */
-#define MODE_BITS      (07777 & ~(S_ISUID | S_ISGID))
-#define DIRECTORY_BITS (07777 & ~S_ISUID)
+#define MODE_BITS (07777 & ~(S_ISUID | S_ISGID))
 
 /* --- the list --- */
 
@@ -366,61 +365,22 @@ static int overwrite(const struct shfs_steps_how *how, const char *path,
 
 /* --- attributes --- */
 
-struct attributes {
-	uint32_t mode, uid, gid;
-	int64_t mtime_ns;
-};
-
-/* An owner that may not be given is left; the preview has said so. */
-static int set_attributes(const char *path, uint32_t what, struct attributes a)
+static int set_attributes(const char *path, uint32_t what, struct shfs_attributes a)
 {
 	_cleanup_spot_ struct spot at = { -1 };
-	_cleanup_close_ int fd = -1;
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-		                     shfs_ns_timespec(a.mtime_ns) };
-	char proc[40];
-	struct stat st;
 	int r = find_spot(path, &at);
 
-	if (r)
-		return r;
-	fd = openat(at.dirfd, at.name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st))
-		return -errno;
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	if (what & SHFS_STEP_OWNER && (st.st_uid != a.uid || st.st_gid != a.gid) &&
-	    fchownat(fd, "", a.uid, a.gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) &&
-	    errno != EPERM)
-		return -errno;
-	if (what & SHFS_STEP_MODE && !S_ISLNK(st.st_mode) &&
-	    (st.st_mode & 07777) != (a.mode & 07777) &&
-	    chmod(proc, a.mode & (S_ISDIR(st.st_mode) ? DIRECTORY_BITS : MODE_BITS)))
-		return -errno;
-	if (what & SHFS_STEP_TIME &&
-	    utimensat(at.dirfd, at.name, times, AT_SYMLINK_NOFOLLOW))
-		return -errno;
-	return 0;
+	return r ? r : shfs_attributes_set(at.dirfd, at.name, what, a);
 }
 
 static int set_xattr(const char *path, const char *name, bool there,
                      const struct shfs_buf *value)
 {
+	const struct shfs_bytes bytes = { there ? value->data ?: "" : NULL, value->len };
 	_cleanup_spot_ struct spot at = { -1 };
-	_cleanup_close_ int fd = -1;
-	char proc[40];
 	int r = find_spot(path, &at);
 
-	if (r)
-		return r;
-	fd = openat(at.dirfd, at.name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	r = there ? setxattr(proc, name, value->data ?: "", value->len, 0)
-	          : removexattr(proc, name);
-	/* some are not the user's to set */
-	return r && errno != ENODATA && errno != EPERM && errno != EOPNOTSUPP ? -errno
-	                                                                      : 0;
+	return r ? r : shfs_attributes_set_xattr(at.dirfd, at.name, name, bytes);
 }
 
 /* --- one step --- */
@@ -444,8 +404,8 @@ static int take_step(const struct shfs_steps_how *how, const struct shfs_step *s
 		                 &s->value);
 	case SHFS_STEP_ATTRIBUTES:
 		return set_attributes(s->path, s->what,
-		                      (struct attributes){ s->mode, s->uid, s->gid,
-		                                           s->mtime_ns });
+		                      (struct shfs_attributes){ s->mode, s->uid, s->gid,
+		                                                s->mtime_ns });
 	case SHFS_STEP_XATTR:
 		return set_xattr(s->path, s->text, s->what & SHFS_STEP_VALUE, &s->value);
 	case SHFS_STEP_REMOVE:
@@ -479,12 +439,13 @@ static int take_back_step(const struct shfs_steps_how *how, const struct shfs_st
 		              &s->old_value);
 		return r ? r
 		         : set_attributes(s->path, SHFS_STEP_TIME,
-		                          (struct attributes){ .mtime_ns =
-		                                                       s->old_mtime_ns });
+		                          (struct shfs_attributes){
+						  .mtime_ns = s->old_mtime_ns });
 	case SHFS_STEP_ATTRIBUTES:
 		r = set_attributes(s->path, s->what,
-		                   (struct attributes){ s->old_mode, s->old_uid,
-		                                        s->old_gid, s->old_mtime_ns });
+		                   (struct shfs_attributes){ s->old_mode, s->old_uid,
+		                                             s->old_gid,
+		                                             s->old_mtime_ns });
 		return r == -ENOENT ? 0 : r;
 	case SHFS_STEP_XATTR:
 		r = set_xattr(s->path, s->text, s->what & SHFS_STEP_OLD_VALUE,

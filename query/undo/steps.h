@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/record.h"
+#include "query/restore/attributes.h"
 
 struct shfs_store;
 
@@ -33,9 +34,9 @@ enum shfs_step_kind {
 };
 
 enum shfs_step_what {
-	SHFS_STEP_MODE = 1 << 0,
-	SHFS_STEP_OWNER = 1 << 1,
-	SHFS_STEP_TIME = 1 << 2,
+	SHFS_STEP_MODE = SHFS_ATTRIBUTE_MODE,
+	SHFS_STEP_OWNER = SHFS_ATTRIBUTE_OWNER,
+	SHFS_STEP_TIME = SHFS_ATTRIBUTE_TIME,
 	SHFS_STEP_VALUE = 1 << 3,     /* of XATTR: value is there */
 	SHFS_STEP_OLD_VALUE = 1 << 4, /* likewise */
 	SHFS_STEP_OBJECT = 1 << 5,    /* of MAKE, OVERWRITE; else the file is empty */

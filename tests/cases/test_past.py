@@ -209,3 +209,79 @@ def test_killed_at_a_call(sandbox, work, nth, to):
     work.settle()
     found = without_root(look(sandbox, copy)) if to else tree(sandbox)
     assert not differences(without_root(then) if to else then, found)
+
+
+# --- undelete ---
+
+GONE = (
+    "mkdir -p t/private/empty t/shared t/new; chmod 700 t/private; chmod 2770 t/shared; echo s > t/private/s; chmod 600 t/private/s;"
+    " ln -s no/where t/before; mkfifo t/fifo; echo x > t/new/one; ln t/new/one t/new/two; ln t/new/one t/shared/three;"
+    " setfattr -n user.k -v v t/new/one t/new; setfacl -m u:nobody:r t/private/s; setfacl -d -m u:nobody:rx t/shared;"
+    " touch -h -d 2003-03-03 t/before t/fifo t/new/one; touch -d 2004-04-04 t/private/empty t/shared t/new t/private t"
+)
+
+
+def part(found, name):
+    return {p: about for p, about in found.items() if p.startswith(name)}
+
+
+def test_undelete_gives_back_all_that_it_was(sandbox, mount, shell):
+    sandbox.sh("mkdir was; echo 1 > was/a; ln was/a was/b; setfattr -n user.k -v v was/a; touch -d 2001-01-01 was was/a")
+    there = mount()
+    sandbox.sh(GONE)
+    there.settle()
+    before = tree(sandbox)
+    work = shell()
+    work.run("rm -r t was")
+    there.settle()
+    id = last_id(sandbox, "rm -r t was")
+    copy = f"{sandbox.home}/copy"
+    run = sandbox.shfs("undelete", "--command", id, "--to", copy)
+    found = look(sandbox, copy)
+    assert not differences(part(before, "./t"), part(found, "./t")), repr(run)
+    assert not differences(part(before, "./was"), part(found, "./was")), repr(run)
+    run = sandbox.shfs("undelete", ".")
+    there.settle()
+    assert not differences(without_root(before), without_root(tree(sandbox))), repr(run)
+    assert not run.stderr
+
+
+def test_undelete_keeps_the_shape_and_the_modes(sandbox, mount):
+    there = mount()
+    sandbox.sh("mkdir -p open/private/deep; echo 1 > open/private/deep/a; echo 2 > open/b; chmod 751 open; chmod 700 open/private; rm open/private/deep/a open/b")
+    there.settle()
+    sandbox.shfs("undelete", "--to", f"{sandbox.home}/copy", ".")
+    assert sandbox.sh(f"cd {sandbox.home}/copy; find . -mindepth 1 -printf '%p %m\\n' | sort").stdout == (
+        "./open 751\n./open/b 644\n./open/private 700\n./open/private/deep 755\n./open/private/deep/a 644\n"
+    )
+
+
+def listed(sandbox, *options):
+    shown = sandbox.shfs("undelete", "--list", *options, check=False).stdout.splitlines()
+    return {line.split("@")[0] for line in shown if not line.startswith(" ")}
+
+
+def test_which_are_undeleted(sandbox, mount, shell):
+    there = mount()
+    work = shell()
+    work.run("git init -q -b one; git config user.name n; git config user.email e@x; echo 1 > one; git add .; git commit -qm 1")
+    work.run("git checkout -q -b two; echo 2 > two; mkdir sub; echo 3 > sub/f; git add .; git commit -qm 2; echo 1 > a; echo 1 > b; echo 1 > lock")
+    work.run("rm a lock")
+    first = last_id(sandbox, "rm a lock")
+    moment = now(there)
+    # a later life of the same name ends it
+    work.run("touch lock; rm lock")
+    work.run("git checkout -q one")
+    by_git = last_id(sandbox, "git checkout -q one")
+    work.run("for i in 1 2 3; do touch .lock; rm .lock; done; echo x > tmp; rm tmp; rm b")
+    last = last_id(sandbox, "for i in 1 2 3; do touch .lock; rm .lock; done; echo x > tmp; rm tmp; rm b")
+    assert listed(sandbox, "--command", first) == {"a"}
+    assert listed(sandbox, "--command", last) == {"b"}
+    assert listed(sandbox, "--command", by_git) == set()
+    assert listed(sandbox, "--git", "--command", by_git) >= {"two", "sub/f"}
+    assert listed(sandbox, "--until", moment) == {"a"} and listed(sandbox, "--since", moment) == {"b"}
+    assert listed(sandbox) == {"a", "b"}
+    sandbox.shfs("undelete", "--since", moment)
+    assert sandbox.read("b") == b"1\n" and "./a" not in tree(sandbox)
+    assert "no command's id" in sandbox.shfs("undelete", "--command", "0123456789", check=3).stderr
+    assert "a time" in sandbox.shfs("undelete", "--since", "whenever", check=2).stderr
