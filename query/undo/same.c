@@ -94,7 +94,8 @@ int shfs_undo_keep_same_files(struct shfs_undo_plan *p)
 		bool same;
 
 		if (!u || !f || e->left == f || !e->left->born_ns || e->left->n_then ||
-		    e->left->left != e || f->left || f->n_then != 1 || !u->path)
+		    e->left->left != e || f->left || f->n_then != 1 || f->links > 1 ||
+		    !u->path)
 			continue;
 		r = shfs_undo_look_at(u->path, &u->st);
 		if (r <= 0)
