@@ -131,41 +131,6 @@ static int collect_command(struct shfs_restore_set *set, struct shfs_index *inde
 
 /* --- paths as they were at a time --- */
 
-/* Is it DIRECTORY@{WHEN}? 1: *path and *when are set (malloc'ed); 0: it names a file; or
- * a negative errno. */
-static int read_directory_spec(struct shfs_index *index, const char *operand, char **path,
-                               char **when)
-{
-	_cleanup_version_spec_ struct shfs_version_spec spec = { 0 };
-	_cleanup_free_ char *whole = NULL, *file = NULL;
-	struct stat st;
-	int r = shfs_version_spec_parse(operand, &spec);
-
-	if (r || spec.kind != SHFS_SPEC_BRACES)
-		return r == -EINVAL ? 0 : r;
-	r = shfs_operand_file(index, operand, &whole);
-	if (r)
-		return MIN(r, 0);
-	file = shfs_operand_path(spec.path);
-	if (!file)
-		return -ENOMEM;
-	if (!shfs_path_is_here(file))
-		return 0;
-	if (lstat(file, &st)) {
-		/* it is gone: files that lay in it tell that it was a directory */
-		r = shfs_file_is_recorded(index, file);
-		if (!r)
-			r = shfs_path_is_known(index, file) > 0 ? 0 : 1;
-		if (r)
-			return MIN(r, 0);
-	} else if (!S_ISDIR(st.st_mode)) {
-		return 0;
-	}
-	*path = TAKE_PTR(file);
-	*when = TAKE_PTR(spec.text);
-	return 1;
-}
-
 static int add_past_path(char *path)
 {
 	char **more = reallocarray(opts.past.paths, opts.past.n_paths + 1, sizeof(*more));
@@ -182,7 +147,7 @@ static int add_directory(struct shfs_index *index, const char *operand, size_t n
 {
 	_cleanup_free_ char *path = NULL, *when = NULL;
 	int64_t time_ns;
-	int r = read_directory_spec(index, operand, &path, &when), code;
+	int r = shfs_directory_spec_read(index, operand, &path, &when), code;
 
 	if (r < 0)
 		return shfs_fail_index(index, r);

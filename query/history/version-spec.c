@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* --- taking it apart --- */
 
@@ -324,6 +325,41 @@ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
 	if (r && shfs_version_spec_is_cut(operand))
 		shfs_hint(SHFS_SPEC_QUOTED);
 	return r;
+}
+
+/* --- directories --- */
+
+int shfs_directory_spec_read(struct shfs_index *index, const char *operand, char **path,
+                             char **when)
+{
+	_cleanup_version_spec_ struct shfs_version_spec spec = { 0 };
+	_cleanup_free_ char *whole = NULL, *file = NULL;
+	struct stat st;
+	int r = shfs_version_spec_parse(operand, &spec);
+
+	if (r || spec.kind != SHFS_SPEC_BRACES)
+		return r == -EINVAL ? 0 : r;
+	r = shfs_operand_file(index, operand, &whole);
+	if (r)
+		return MIN(r, 0);
+	file = shfs_operand_path(spec.path);
+	if (!file)
+		return -ENOMEM;
+	if (!shfs_path_is_here(file))
+		return 0;
+	if (lstat(file, &st)) {
+		/* it is gone: files that lay in it tell that it was a directory */
+		r = shfs_file_is_recorded(index, file);
+		if (!r)
+			r = shfs_path_is_known(index, file) > 0 ? 0 : 1;
+		if (r)
+			return MIN(r, 0);
+	} else if (!S_ISDIR(st.st_mode)) {
+		return 0;
+	}
+	*path = TAKE_PTR(file);
+	*when = TAKE_PTR(spec.text);
+	return 1;
 }
 
 /* --- commands --- */

@@ -42,6 +42,11 @@ void shfs_version_spec_clear(struct shfs_version_spec *spec);
 _must_check_ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
                                         struct shfs_version *out);
 
+/* Is it DIRECTORY@{WHEN}? 1: *path (absolute) and *when are set, malloc'ed; 0: it names a
+ * file; or a negative errno. */
+_must_check_ int shfs_directory_spec_read(struct shfs_index *index, const char *operand,
+                                          char **path, char **when);
+
 /* What the text in braces says of all files: a time, or the id of a command: when it had
  * ended (before: when it began). Returns an exit code, as above. */
 _must_check_ int shfs_moment_find(struct shfs_index *index, const char *text, bool before,

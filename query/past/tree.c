@@ -432,6 +432,17 @@ int shfs_tree_list(const struct shfs_tree *t, const struct shfs_tree_node *dir,
 	return r || !dir->file ? r : list_entries(t, dir, fn, arg);
 }
 
+int shfs_tree_list_changed(const struct shfs_tree *t, const struct shfs_tree_node *dir,
+                           shfs_tree_name_fn fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = dir->file ? find_entry(t, dir->file, "") : t->n;
+	     !r && i < t->n && t->entries[i]->directory == dir->file; i++)
+		r = fn(t->entries[i]->name, arg);
+	return r;
+}
+
 /* --- attributes --- */
 
 void shfs_tree_status_clear(struct shfs_tree_status *status)

@@ -66,6 +66,13 @@ _must_check_ int shfs_tree_list(const struct shfs_tree *tree,
                                 const struct shfs_tree_node *dir, shfs_tree_fn fn,
                                 void *arg);
 
+/* Calls fn for each name in a directory that a change is recorded of, or of something
+ * below it; also where nothing was then. */
+typedef int (*shfs_tree_name_fn)(const char *name, void *arg);
+_must_check_ int shfs_tree_list_changed(const struct shfs_tree *tree,
+                                        const struct shfs_tree_node *dir,
+                                        shfs_tree_name_fn fn, void *arg);
+
 /* Opens what is there now of a node; flags as of open(2), links are not followed.
  * -ENOENT: it is not there any more. */
 _must_check_ int shfs_tree_open_now(const struct shfs_tree *tree,

@@ -261,6 +261,54 @@ def listed(sandbox, *options):
     return {line.split("@")[0] for line in shown if not line.startswith(" ")}
 
 
+def differing(shown):
+    """Paths that diff -q names."""
+    found = set()
+    for line in shown.splitlines():
+        if line.startswith("Files "):
+            found.add(line.removeprefix("Files ").split(" and ")[1].split("\t")[0].split("@")[0])
+        else:
+            found.add(line.rsplit(": ", 1)[0].split(" -> ")[0].rstrip("/"))
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_diff_of_a_directory(sandbox, work, seed):
+    moments = []
+    for i in range(3):
+        moments.append((now(work), tree(sandbox)))
+        work.shell.run(line_of(seed * 3 + i, False))
+    work.settle()
+    moments.append((now(work), tree(sandbox)))
+    for a, b in (0, 3), (1, 3), (0, 2), (1, 2):
+        (first, before), (second, after) = moments[a], moments[b]
+        operands = [f".@{{{first}}}", *([f".@{{{second}}}"] if b < 3 else [])]
+        run = sandbox.shfs("diff", "-q", *operands, check=False)
+        wanted = set()
+        for path in {*before, *after}:
+            one, other = before.get(path), after.get(path)
+            names = (one or [])[8:] + (other or [])[8:]
+            if any(len(group) > 1 for group in names):
+                continue  # changed by another name
+            if not one or not other or [one[0], one[1], *one[5:7]] != [other[0], other[1], *other[5:7]]:
+                wanted.add(path[2:] or ".")
+        linked = {p[2:] for found in (before, after) for p, about in found.items() if len(about[8:]) and len(about[8]) > 1}
+        assert differing(run.stdout) - linked == wanted, repr(run)
+        assert run.status == bool(differing(run.stdout)), repr(run)
+
+
+def test_diff_shows_contents(sandbox, work):
+    moment = now(work)
+    work.shell.run("echo more >> a; rm b; ln -sfn c link; mkdir new; echo x > new/x; chmod 600 c; mv d/e moved")
+    work.settle()
+    shown = sandbox.shfs("diff", f".@{{{moment}}}", check=1).stdout
+    assert "+++ a\t" in shown and "\n+more\n" in shown and "\n-1 b\n" in shown and "\n+x\n" in shown
+    assert "link -> c: another link\n" in shown and "new/: new\n" in shown and "c: mode 0600, was 0644\n" in shown
+    assert "d/e/: removed\n" in shown and "moved/: new\n" in shown and "\n+1 d/e/a\n" in shown
+    assert not sandbox.shfs("diff", f"p@{{{moment}}}").stdout
+    assert "not two directories" in sandbox.shfs("diff", f"d@{{{moment}}}", f"p@{{{moment}}}", check=2).stderr
+
+
 def test_which_are_undeleted(sandbox, mount, shell):
     there = mount()
     work = shell()
