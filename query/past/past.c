@@ -458,7 +458,7 @@ static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 	take_status(f, e, SHFS_PAST_TIME);
 	f->written_ns = f->known & SHFS_PAST_TIME ? e->begin_ns : 0;
 	f->written_mtime_ns = f->mtime_ns;
-	return 0;
+	return number_file(p, f, f->dev, f->ino);
 }
 
 static int undo_touch(struct shfs_past *p, const struct shfs_effect *e)

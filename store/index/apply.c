@@ -258,6 +258,12 @@ static int note_former(struct shfs_ingest *ing, const struct shfs_rec_access *in
 	} else if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
 		n = shfs_former_of_file(f, &former);
 	}
+	/* it may be changed by another of its names as well */
+	if (in->ino && (in->seen.flags | in->made.flags) & SHFS_CONTENT_LINKED) {
+		former.flags |= SHFS_FORMER_NUMBER;
+		former.dev = in->dev;
+		former.ino = in->ino;
+	}
 	return shfs_former_add(ing, access_id, n, &former);
 }
 

@@ -198,6 +198,14 @@ def check_the_line(sandbox, there, work, line, git):
         assert not differences(after, tree(sandbox, git)), f"{line}\n{said}"
 
 
+def test_one_file_by_two_names(sandbox, mount, shell):
+    """What is written by a name that was never seen before is the same file's, too."""
+    there = mount()
+    lay_out(sandbox)
+    for line in (": > two; echo both >> three", "echo 1 >> three; sed -i s/1/7/ two; echo 2 >> three", "ln a n1; : > n1; echo more >> a"):
+        check_the_line(sandbox, there, shell(), line, 0)
+
+
 # --- what others did ---
 
 LINES = "\n".join(f"line {n}" for n in range(1, 10))
