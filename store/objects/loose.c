@@ -77,6 +77,14 @@ int loose_open(struct shfs_store *store, const struct shfs_object_id *id, uint64
 	return TAKE_FD(fd);
 }
 
+int loose_is_compressed(int fd)
+{
+	struct head h;
+	int r = read_head(fd, &h);
+
+	return r ? r : h.encoding == ENCODING_ZSTD;
+}
+
 int loose_each_piece(int fd, loose_piece_fn fn, void *arg)
 {
 	_cleanup_free_ char *in = malloc(PIECE_BYTES), *part = malloc(PIECE_BYTES);

@@ -43,6 +43,9 @@ int loose_remove(struct shfs_store *store, const struct shfs_object_id *id);
 _must_check_ int loose_open(struct shfs_store *store, const struct shfs_object_id *id,
                             uint64_t *size);
 
+/* Is the content in the file compressed by zstd? 1, 0, or -EBADMSG. */
+_must_check_ int loose_is_compressed(int fd);
+
 typedef int (*loose_piece_fn)(void *arg, const void *data, size_t len);
 
 /* Calls fn for the content of a loose object piece by piece, exactly as many bytes as its

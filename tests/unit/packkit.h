@@ -6,6 +6,7 @@
 
 #include "store/objects/object.h"
 #include "store/objects/packs.h"
+#include "store/objects/reader.h"
 
 #include <dirent.h>
 
@@ -31,6 +32,27 @@ put_one(struct shfs_store *store, const void *data, size_t len, int level)
 	return id;
 }
 
+/* Reads parts of the object, here and there. */
+static inline _unused_ void assert_parts(struct shfs_store *store,
+                                         const struct shfs_object_id *id,
+                                         const void *data, size_t len)
+{
+	_cleanup_reader_ struct shfs_reader *reader = NULL;
+	_cleanup_free_ char *part = malloc(len + 1);
+	uint32_t random = (uint32_t)len;
+
+	assert_ok(shfs_reader_open(store, id, &reader));
+	assert_int_equal(shfs_reader_size(reader), len);
+	for (int i = 0; i < 8; i++) {
+		size_t at = (random = random * 1664525 + 1013904223) % (len + 1);
+		size_t wanted = (random = random * 1664525 + 1013904223) % (len + 1), n;
+
+		assert_ok(shfs_reader_read(reader, at, part, wanted, &n));
+		assert_int_equal(n, MIN(wanted, len - at));
+		assert_memory_equal(part, (const char *)(len ? data : "") + at, n);
+	}
+}
+
 static inline _unused_ void assert_holds(struct shfs_store *store,
                                          const struct shfs_object_id *id,
                                          const void *data, size_t len)
@@ -47,6 +69,7 @@ static inline _unused_ void assert_holds(struct shfs_store *store,
 	assert_ok(shfs_read_fd(fd, len, &copy));
 	assert_int_equal(copy.len, len);
 	assert_memory_equal(copy.data, out.data, len);
+	assert_parts(store, id, data, len);
 }
 
 /* Calls fn for each name in a directory below objects/ ("." for that itself). */

@@ -393,8 +393,15 @@ static bool is_noticed(struct shfs_store *store, const struct shfs_object_id *id
 	_cleanup_close_ int null = open("/dev/null", O_WRONLY);
 	int r = shfs_object_read(store, id, 4 << 20, &out);
 	int copied = shfs_object_copy(store, id, null);
+	_cleanup_reader_ struct shfs_reader *reader = NULL;
+	int opened = shfs_reader_open(store, id, &reader);
 
+	if (!opened)
+		assert_parts(store, id, content->data, content->len);
+	else
+		assert_true(opened == -EBADMSG || opened == r);
 	if (r == 0) {
+		assert_ok(opened);
 		assert_int_equal(out.len, content->len);
 		assert_memory_equal(out.data, content->data, out.len);
 		assert_ok(copied);
@@ -460,6 +467,16 @@ static void damage_of_compressed_content(void **state)
 	for (int i = 0; i < 300; i++)
 		shfs_buf_printf(&content, "line %d\n", i * i);
 	damage(&content, 1, 8);
+}
+
+/* It is unpacked piece by piece. */
+static void damage_of_large_content(void **state)
+{
+	_cleanup_buf_ struct shfs_buf content = { 0 };
+
+	for (int i = 0; content.len < 2 << 20; i++)
+		shfs_buf_printf(&content, "%d zeros and one more line\n", i / 1000);
+	damage(&content, 7, 2);
 }
 
 static void damage_of_loose_content(void **state)
@@ -862,6 +879,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(collisions_without_end, collide_end),
 		cmocka_unit_test(damage_of_plain_content),
 		cmocka_unit_test(damage_of_compressed_content),
+		cmocka_unit_test(damage_of_large_content),
 		cmocka_unit_test(damage_of_loose_content),
 		cmocka_unit_test(put_heals),
 		cmocka_unit_test(put_heals_loose),
