@@ -4,6 +4,7 @@
 #include "common/debug.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -69,6 +70,57 @@ static const struct {
 	{ SCMP_SYS(perf_event_open), 0 },
 };
 
+/* Calls that change a file. */
+static const int changes[] = {
+	SCMP_SYS(pwrite64),
+	SCMP_SYS(pwritev),
+	SCMP_SYS(pwritev2),
+	SCMP_SYS(sendfile),
+	SCMP_SYS(splice),
+	SCMP_SYS(vmsplice),
+	SCMP_SYS(tee),
+	SCMP_SYS(sendto),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendmmsg),
+	SCMP_SYS(truncate),
+	SCMP_SYS(ftruncate),
+	SCMP_SYS(fallocate),
+	SCMP_SYS(creat),
+	SCMP_SYS(link),
+	SCMP_SYS(linkat),
+	SCMP_SYS(symlink),
+	SCMP_SYS(symlinkat),
+	SCMP_SYS(unlink),
+	SCMP_SYS(unlinkat),
+	SCMP_SYS(rename),
+	SCMP_SYS(renameat),
+	SCMP_SYS(renameat2),
+	SCMP_SYS(mkdir),
+	SCMP_SYS(mkdirat),
+	SCMP_SYS(rmdir),
+	SCMP_SYS(mknod),
+	SCMP_SYS(mknodat),
+	SCMP_SYS(chmod),
+	SCMP_SYS(fchmod),
+	SCMP_SYS(fchmodat),
+	SCMP_SYS(chown),
+	SCMP_SYS(fchown),
+	SCMP_SYS(lchown),
+	SCMP_SYS(fchownat),
+	SCMP_SYS(utime),
+	SCMP_SYS(utimes),
+	SCMP_SYS(futimesat),
+	SCMP_SYS(utimensat),
+	SCMP_SYS(setxattr),
+	SCMP_SYS(lsetxattr),
+	SCMP_SYS(fsetxattr),
+	SCMP_SYS(removexattr),
+	SCMP_SYS(lremovexattr),
+	SCMP_SYS(fremovexattr),
+	SCMP_SYS(open_by_handle_at),
+	SCMP_SYS(copy_file_range),
+};
+
 void shfs_sandbox_drop_resource(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -113,6 +165,73 @@ int shfs_sandbox_enter(unsigned needs)
 		r = seccomp_load(filter);
 	seccomp_release(filter);
 	shfs_debug(RECORDING, "seccomp filter (but for %#x): %s", needs,
+	           r ? strerrordesc_np(-r) : "on");
+	return r;
+}
+
+/* Denies a call that writes to descriptors but these. A rule compares an argument once:
+ * so there is one for each number between them. */
+static int deny_write(scmp_filter_ctx filter, int call, const int *fds, size_t n)
+{
+	int last = 0, r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		last = MAX(last, fds[i]);
+	for (int fd = 0; fd <= last && !r; fd++) {
+		bool allowed = false;
+
+		for (size_t i = 0; i < n; i++)
+			allowed |= fds[i] == fd;
+		if (!allowed)
+			r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 1,
+			                     SCMP_A0(SCMP_CMP_EQ, (unsigned)fd));
+	}
+	return r ? r
+	         : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 1,
+	                            SCMP_A0(SCMP_CMP_GT, (unsigned)last));
+}
+
+/* Denies to open a file for more than reading; flags are the argument of that number. */
+static int deny_opening(scmp_filter_ctx filter, int call, unsigned argument)
+{
+	static const unsigned masks[][2] = { { O_ACCMODE, O_WRONLY },
+		                             { O_ACCMODE, O_RDWR },
+		                             { O_ACCMODE, O_ACCMODE },
+		                             { O_CREAT, O_CREAT },
+		                             { O_TRUNC, O_TRUNC } };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(masks) && !r; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 1,
+		                     SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, masks[i][0],
+		                              masks[i][1]));
+	return r;
+}
+
+int shfs_sandbox_forbid_changes(const int *fds, size_t n)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int r = filter ? 0 : -ENOMEM;
+
+	if (!r)
+		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(changes) && !r; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), changes[i], 0);
+	if (!r)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2),
+		                     0);
+	if (!r)
+		r = deny_write(filter, SCMP_SYS(write), fds, n);
+	if (!r)
+		r = deny_write(filter, SCMP_SYS(writev), fds, n);
+	if (!r)
+		r = deny_opening(filter, SCMP_SYS(open), 1);
+	if (!r)
+		r = deny_opening(filter, SCMP_SYS(openat), 2);
+	if (!r)
+		r = seccomp_load(filter);
+	seccomp_release(filter);
+	shfs_debug(RECORDING, "seccomp filter against changes: %s",
 	           r ? strerrordesc_np(-r) : "on");
 	return r;
 }

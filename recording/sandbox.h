@@ -20,3 +20,11 @@ enum {
 /* Installs the filter for all threads, also those that run already. needs: the above.
  * -errno. */
 _must_check_ int shfs_sandbox_enter(unsigned needs);
+
+/*
+ * Lets all threads change no file, in whatever way: no call is left that writes, but
+ * write and writev to one of these descriptors, none that makes, renames or removes a
+ * name or sets an attribute, and none that opens a file for more than reading. openat2,
+ * whose flags a filter does not see, is not there at all (ENOSYS). -errno.
+ */
+_must_check_ int shfs_sandbox_forbid_changes(const int *fds, size_t n);
