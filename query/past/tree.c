@@ -216,17 +216,55 @@ void shfs_tree_close(struct shfs_tree *t)
 
 /* --- what is there now --- */
 
+/* Opens name by name, as RESOLVE_NO_SYMLINKS does. */
+static int open_by_names(const struct shfs_tree *t, int dirfd, const char *path,
+                         int flags, int *fd)
+{
+	_cleanup_close_ int at =
+		openat(dirfd, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_free_ char *names = strdup(path);
+	char *rest = names, *name, self[40];
+	int r = at < 0 ? -errno : names ? 0 : -ENOMEM;
+
+	while (!r && (name = strsep(&rest, "/"))) {
+		int next;
+
+		if (!*name || !strcmp(name, "."))
+			continue;
+		next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			r = -errno;
+		shfs_closep(&at);
+		at = next;
+		if (!r && t->enter)
+			r = t->enter(at);
+	}
+	if (!r && !(flags & O_PATH)) {
+		/* the name may be another file's by now: this one is opened */
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+		*fd = open(self, flags | O_CLOEXEC);
+		return *fd < 0 ? -errno : 0;
+	}
+	if (!r)
+		*fd = TAKE_FD(at);
+	return r;
+}
+
 static int open_path(const struct shfs_tree *t, const char *path, int flags, int *fd)
 {
 	struct open_how how = { .flags = (uint64_t)flags | O_NOFOLLOW | O_CLOEXEC,
 		                .resolve = RESOLVE_NO_SYMLINKS };
 	const char *below = t->now_fd < 0 ? NULL : shfs_path_relative(path, t->root);
+	int dirfd = below ? t->now_fd : AT_FDCWD;
 
 	if (below)
-		*fd = (int)syscall(SYS_openat2, t->now_fd, *below ? below : ".", &how,
-		                   sizeof(how));
-	else
-		*fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+		path = *below ? below : ".";
+	if (t->enter)
+		return open_by_names(t, dirfd, path, flags, fd);
+	*fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+	/* some containers forbid it, with either error */
+	if (*fd < 0 && (errno == ENOSYS || errno == EPERM))
+		return open_by_names(t, dirfd, path, flags, fd);
 	return *fd < 0 ? -errno : 0;
 }
 

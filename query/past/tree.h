@@ -20,7 +20,10 @@ struct shfs_tree {
 	struct shfs_index *index;
 	int64_t time_ns;
 	char *root;
-	int now_fd;                       /* or -1 */
+	int now_fd; /* or -1 */
+	/* asked for each directory on the way to what is there now, by an O_PATH fd: 0,
+	 * or the error that is returned; NULL: all are entered */
+	int (*enter)(int fd);
 	int64_t first_ns;                 /* since when root is recorded; 0: never */
 	struct shfs_past past;            /* since time_ns */
 	struct shfs_past_entry **entries; /* sorted by directory and name */
