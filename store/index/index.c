@@ -646,6 +646,13 @@ static int copy_over(struct shfs_index *from, struct shfs_index *to)
 	return rc == SQLITE_DONE ? 0 : shfs_index_errno(to->db, rc);
 }
 
+int shfs_index_look(struct shfs_index *index, struct shfs_index_state *out)
+{
+	int r = query_number(index, "PRAGMA data_version", &out->changes);
+
+	return r ? r : query_number(index, "PRAGMA schema_version", &out->rebuilt);
+}
+
 /* --- in memory --- */
 
 static int check_size(struct shfs_index *index)

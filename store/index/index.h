@@ -111,6 +111,14 @@ const char *shfs_index_op_name(int64_t op);
 _must_check_ int shfs_index_find_object(struct shfs_index *index, const void *data,
                                         size_t len, struct shfs_object_id *id);
 
+struct shfs_index_state {
+	int64_t changes; /* another number whenever other processes have changed rows */
+	int64_t rebuilt; /* another number after a reindex, a forget: no *_id is valid */
+};
+
+/* Gets the state, to compare it with an earlier one of the same open index. */
+_must_check_ int shfs_index_look(struct shfs_index *index, struct shfs_index_state *out);
+
 /* Returns the last error in SQLite's words, for a message; borrowed. */
 const char *shfs_index_error(struct shfs_index *index);
 
