@@ -43,6 +43,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_map,
 	&shfs_cmd_export,
 	&shfs_cmd_import,
+	&shfs_cmd_browse,
 	&shfs_cmd_cat,
 	&shfs_cmd_diff,
 	&shfs_cmd_restore,

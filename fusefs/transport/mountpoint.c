@@ -27,7 +27,7 @@ static bool is_shfs_mount(struct libmnt_fs *fs)
 {
 	const char *type = mnt_fs_get_fstype(fs);
 
-	return type && !strcmp(type, "fuse.shfs");
+	return type && (!strcmp(type, "fuse.shfs") || !strcmp(type, "fuse.shfs-browse"));
 }
 
 bool shfs_mountpoint_is_ours(const char *path, dev_t *dev)

@@ -71,6 +71,13 @@ static bool is_shfs(struct libmnt_fs *fs)
 	return type && !strcmp(type, "fuse.shfs");
 }
 
+static bool is_browse(struct libmnt_fs *fs)
+{
+	const char *type = mnt_fs_get_fstype(fs);
+
+	return type && !strcmp(type, "fuse.shfs-browse");
+}
+
 /* Is it a whole mount, not a part that was bound elsewhere? */
 static bool is_whole_mount(struct libmnt_fs *fs)
 {
@@ -101,12 +108,13 @@ static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
 		.owner = mnt_fs_get_option(fs, "user_id", &owner, NULL)
 		                 ? (uid_t)-1
 		                 : (uid_t)strtoul(owner, NULL, 10),
-		.error = -ENODATA,
+		.browse = is_browse(fs),
+		.error = is_browse(fs) ? -EOPNOTSUPP : -ENODATA,
 	};
 	return 0;
 }
 
-static int read_mountinfo(bool all, struct shfs_mounts *mounts)
+static int read_mountinfo(enum shfs_mounts_flags flags, struct shfs_mounts *mounts)
 {
 	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
 	struct libmnt_table *table = NULL;
@@ -114,7 +122,9 @@ static int read_mountinfo(bool all, struct shfs_mounts *mounts)
 	int r = iter ? read_table(&table) : -ENOMEM;
 
 	while (!r && !mnt_table_next_fs(table, iter, &fs))
-		if (all || (is_shfs(fs) && is_whole_mount(fs)))
+		if (flags & SHFS_MOUNTS_ALL ||
+		    ((is_shfs(fs) || (flags & SHFS_MOUNTS_BROWSE && is_browse(fs))) &&
+		     is_whole_mount(fs)))
 			r = add_mount(mounts, fs);
 	mnt_free_iter(iter);
 	mnt_unref_table(table);
@@ -634,7 +644,7 @@ static int not_to_ask(const struct shfs_mount *m, const char *source)
 	if (*source && m->source && !strncmp(m->source, "shfs:", 5) &&
 	    strcmp(m->source, source) != 0)
 		return -EXDEV;
-	return 0;
+	return m->browse ? -EOPNOTSUPP : 0;
 }
 
 /* Asks the user's mounts that record into store_path (NULL: all of the user's).
@@ -683,7 +693,7 @@ static bool is_still_mounted(const struct shfs_mount *mount)
 	_cleanup_mounts_ struct shfs_mounts now = { 0 };
 	const struct shfs_mount *found;
 
-	if (read_mountinfo(false, &now))
+	if (read_mountinfo(SHFS_MOUNTS_BROWSE, &now))
 		return true;
 	found = shfs_mounts_find(&now, mount->mount_id);
 	return found && !strcmp(found->dir, mount->dir);
@@ -708,7 +718,7 @@ bool shfs_mount_goes(const struct shfs_mount *mount)
 
 static int read_all(enum shfs_mounts_flags flags, struct shfs_mounts *out)
 {
-	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, out);
+	int r = read_mountinfo(flags, out);
 
 	return r || flags & SHFS_MOUNTS_ALL ? r : read_recorders(out);
 }
@@ -758,9 +768,9 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
 	do {
 		shfs_mounts_clear(&mounts);
 		r = read_all(flags, &mounts);
-		if (!r && flags == SHFS_MOUNTS_ASK)
+		if (!r && flags & SHFS_MOUNTS_ASK)
 			ask_all(&mounts, store_path, NULL, NULL, ASK_NS);
-		again = !r && flags == SHFS_MOUNTS_ASK && any_has_ended(&mounts);
+		again = !r && flags & SHFS_MOUNTS_ASK && any_has_ended(&mounts);
 	} while (again && shfs_clock_ns(CLOCK_MONOTONIC) < until);
 	if (r)
 		shfs_mounts_clear(&mounts);

@@ -39,6 +39,7 @@ struct shfs_mount {
 	dev_t dev;     /* of the mount; of a recorder's directory, */
 	ino_t ino;     /* together with this */
 	uid_t owner;
+	bool browse; /* of shfs browse: it records nothing, and is not asked */
 	/* 0: the daemon answered, and status holds its answer; -ETIMEDOUT: it hangs;
 	 * -ENOTCONN: it is dead; not asked: -EACCES: it is another user's; -EXDEV: it
 	 * records into another store; -ENODATA */
@@ -55,6 +56,8 @@ enum shfs_mounts_flags {
 	SHFS_MOUNTS_ASK = 1 << 0, /* ask the daemons for their status, bounded to 5 s; to
 	                           * 10 s where some end meanwhile */
 	SHFS_MOUNTS_ALL = 1 << 1, /* of any type; without ASK */
+	SHFS_MOUNTS_BROWSE = 1 << 2, /* also those of shfs browse; their error is
+	                              * -EOPNOTSUPP, or -EXDEV */
 };
 
 /* Lists the mounts. store_path: asks only those that record into that store; NULL: all.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs umount`: stop recording in a directory. */
+/* `shfs umount`: stop recording in a directory, or browsing at one. */
 #include "query/base/cmd.h"
 #include "query/base/model.h"
 #include "query/base/mounts.h"
@@ -419,7 +419,7 @@ static int run_umount(struct shfs_context *ctx, int argc, char **argv)
 		                    : "which directory? shfs umount DIR, or --all");
 		return SHFS_EXIT_USAGE;
 	}
-	r = shfs_mounts_list(opts.all ? SHFS_MOUNTS_ASK : 0,
+	r = shfs_mounts_list(SHFS_MOUNTS_BROWSE | (opts.all ? SHFS_MOUNTS_ASK : 0),
 	                     opts.all ? shfs_context_store_path(ctx) : NULL, &mounts);
 	if (!r && !(chosen = calloc(mounts.n + 1, sizeof(*chosen))))
 		r = -ENOMEM;
@@ -441,7 +441,8 @@ const struct shfs_command shfs_cmd_umount = {
 	.summary = "Stop recording in a directory",
 	.description = "Waits until everything that was recorded is in the store. A "
 		       "shell in the\n"
-		       "directory does not prevent it; open files do (exit code 4).",
+		       "directory does not prevent it; open files do (exit code 4).\n"
+		       "Also unmounts what shfs browse has mounted.",
 	.options = {
 	{ "all", 'a', NULL, "all that you have mounted with this store",
 	  .flag = &opts.all },

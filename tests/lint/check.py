@@ -30,7 +30,7 @@ LIBRARIES = {
     r"sqlite3\.h": ({"store/index", "store/care"}, "sqlite3"),
     r"xxh(ash|3)\.h": ({"store/objects", "store/capture", "store/journal"}, "libxxhash"),
     r"(zstd|zstd_errors|zdict)\.h": ({"store/objects", "store/journal"}, "libzstd"),
-    r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs"}, "fuse3"),
+    r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs", "browse"}, "fuse3"),
     r"seccomp\.h": ({"recording", "kmod-fast-path/helper"}, "libseccomp"),
     r"libmount/.*|libmount\.h": ({"fusefs/transport", "query/base", "query/care"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),

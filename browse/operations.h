@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* operations.h - the requests of the kernel, as libfuse calls them. */
+#pragma once
+
+#include "browse/browse.h"
+
+#include <fuse3/fuse_lowlevel.h>
+
+/* The user data of the session is a struct shfs_browse. */
+extern const struct fuse_lowlevel_ops shfs_browse_operations;
