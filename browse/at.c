@@ -21,14 +21,15 @@
 #include <string.h>
 #include <time.h>
 
-#define TREES_MAX   4
-#define DAYS_LISTED 14
-#define WHOLE_MS    10000
-#define TICK_NS     20000000 /* by which the kernel's times of files lag behind */
-#define REST_TIMES  10       /* a tree is used for so many times what loading it took */
-#define REST_MIN_NS (SHFS_NSEC_PER_SEC / 4)
-#define TIME_BYTES  48
-#define TABLE_MAX   (16 << 20)
+#define TREES_MAX    4
+#define DAYS_LISTED  14
+#define WHOLE_MS     10000
+#define TICK_NS      20000000 /* by which the kernel's times of files lag behind */
+#define REST_TIMES   10       /* a tree is used for so many times what loading it took */
+#define REST_MIN_NS  (SHFS_NSEC_PER_SEC / 4)
+#define MEANINGS_MAX 32
+#define MEANING_NS   (10 * SHFS_NSEC_PER_SEC)
+#define TABLE_MAX    (16 << 20)
 
 /* Used last first. */
 struct shfs_at_tree {
@@ -56,23 +57,13 @@ void shfs_at_drop(struct shfs_browse *b)
 
 /* --- times --- */
 
-/* Writes a time so that it is the same at any time, and a name. */
-static void print_time(int64_t ns, char out[static TIME_BYTES])
-{
-	time_t s = shfs_ns_timespec(ns).tv_sec;
-	long rest = shfs_ns_timespec(ns).tv_nsec;
-	struct tm tm;
-	size_t len = localtime_r(&s, &tm)
-	                     ? strftime(out, TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm)
-	                     : 0;
-	int64_t back;
-
-	if (rest)
-		snprintf(out + len, TIME_BYTES - len, ".%09ld", rest);
-	/* not in the hour that comes twice */
-	if (!len || shfs_time_parse(out, &back) || back != ns)
-		snprintf(out, TIME_BYTES, "@%lld.%09ld", (long long)s, rest);
-}
+/* What a name that means another moment later ("2 hours ago") means as long as it is
+ * used, so that a program which walks through it finds one state. */
+static struct {
+	char *name;
+	int64_t time_ns;
+	int64_t used_ns; /* CLOCK_MONOTONIC */
+} meanings[MEANINGS_MAX];
 
 /* Does the text name the same moment whenever it is read? */
 static bool is_fixed(const char *text)
@@ -81,11 +72,46 @@ static bool is_fixed(const char *text)
 }
 
 /* The time that a name says: 0; -ENOENT: it is none, or not yet. */
-static int time_of(const char *name, int64_t *ns)
+static int parse_time(const char *name, int64_t *ns)
 {
 	if (shfs_time_parse(name, ns) || *ns > shfs_clock_ns(CLOCK_REALTIME))
 		return -ENOENT;
 	return 0;
+}
+
+static int time_of(const char *name, int64_t *ns)
+{
+	int64_t now_ns = shfs_clock_ns(CLOCK_MONOTONIC);
+	size_t oldest = 0;
+	int r;
+
+	if (is_fixed(name))
+		return parse_time(name, ns);
+	for (size_t i = 0; i < MEANINGS_MAX; i++) {
+		if (meanings[i].name && !strcmp(meanings[i].name, name) &&
+		    now_ns - meanings[i].used_ns < MEANING_NS) {
+			meanings[i].used_ns = now_ns;
+			*ns = meanings[i].time_ns;
+			return 0;
+		}
+		if (meanings[i].used_ns < meanings[oldest].used_ns)
+			oldest = i;
+	}
+	r = parse_time(name, ns);
+	if (r)
+		return r;
+	free(meanings[oldest].name);
+	meanings[oldest].name = strdup(name);
+	meanings[oldest].time_ns = *ns;
+	meanings[oldest].used_ns = now_ns;
+	return meanings[oldest].name ? 0 : -ENOMEM;
+}
+
+int shfs_at_time(const char *rest, int64_t *ns)
+{
+	_cleanup_free_ char *text = strndup(rest, strcspn(rest, "/"));
+
+	return text ? *text ? time_of(text, ns) : -ENOENT : -ENOMEM;
 }
 
 /* --- trees --- */
@@ -217,6 +243,8 @@ static int walk_down(struct shfs_at_tree *t, char *names, bool sure,
 		r = shfs_tree_lookup(&t->tree, &dir, name, &node);
 		if (r == -ENOENT && !sure && is_newer(t, &dir))
 			r = -ESTALE;
+		if (r == -EXDEV && names)
+			r = -ENOENT;
 		if (!r && names && !sure && !rests && !node.file && is_newer(t, &node))
 			r = -ESTALE;
 		if (r) {
@@ -240,14 +268,13 @@ static int walk_down(struct shfs_at_tree *t, char *names, bool sure,
  * empty, and there was no such directory. */
 static int find_node(struct shfs_browse *b, const char *rest, struct shfs_tree_node *out)
 {
-	_cleanup_free_ char *text = strndup(rest, strcspn(rest, "/"));
 	int64_t time_ns;
-	int r = text ? is_fixed(text) ? time_of(text, &time_ns) : -ENOENT : -ENOMEM;
+	int r = shfs_at_time(rest, &time_ns);
 	bool sure = false;
 
 	if (r)
 		return r;
-	rest += strlen(text);
+	rest += strcspn(rest, "/");
 	rest += *rest == '/';
 	if (!find_kept(b, time_ns)) {
 		r = load_tree(b, time_ns);
@@ -331,20 +358,11 @@ static int place_node(struct shfs_browse *b, const struct shfs_tree_node *node,
 static int find(struct shfs_browse *b, const char *rest, struct shfs_place *out)
 {
 	_cleanup_tree_node_ struct shfs_tree_node node = { 0 };
-	char name[TIME_BYTES];
-	int64_t time_ns;
 	int r;
 
 	if (!*rest) {
 		shfs_place_directory(b, 0, out);
 		return 0;
-	}
-	if (!strchr(rest, '/') && !is_fixed(rest)) {
-		r = time_of(rest, &time_ns);
-		if (r)
-			return r;
-		print_time(time_ns, name);
-		return shfs_place_text(b, S_IFLNK, strdup(name), strlen(name), 0, out);
 	}
 	r = find_node(b, rest, &node);
 	if (!r)
@@ -364,7 +382,7 @@ static int list_days(struct shfs_browse *b, struct shfs_names *out)
 
 	for (int i = 0; i < DAYS_LISTED && r > 0; i++) {
 		_cleanup_rows_ struct shfs_rows *rows = NULL;
-		char name[TIME_BYTES];
+		char name[16];
 		struct tm tm;
 		time_t s;
 
@@ -421,7 +439,7 @@ static int list_xattrs(struct shfs_browse *b, const char *rest, shfs_xattr_fn fn
 	_cleanup_tree_node_ struct shfs_tree_node node = { 0 };
 	int r;
 
-	if (!*rest || (!strchr(rest, '/') && !is_fixed(rest)))
+	if (!*rest)
 		return 0;
 	r = find_node(b, rest, &node);
 	if (!r)

@@ -123,3 +123,6 @@ void shfs_place_archived(struct shfs_place *place);
 /* What each view keeps; of the latter: if the index has changed since. */
 void shfs_commands_drop(struct shfs_browse *browse);
 void shfs_at_drop(struct shfs_browse *browse);
+
+/* The moment that a rest of shfs_view_at is of. */
+_must_check_ int shfs_at_time(const char *rest, int64_t *ns);

@@ -35,7 +35,8 @@ struct set_file {
 	uint32_t uid, gid;
 	int64_t mtime_ns;
 	uint64_t rdev;
-	char *text; /* of a link */
+	char *text;   /* of a link */
+	size_t order; /* in which it was added */
 };
 
 /* Sorted by path. */
@@ -48,14 +49,18 @@ struct shfs_file_set {
 	int64_t time_ns; /* of the command: begin, or end */
 };
 
+static void free_file(struct set_file *file)
+{
+	free(file->path);
+	free(file->text);
+}
+
 static void free_set(struct shfs_file_set *set)
 {
 	if (!set)
 		return;
-	for (size_t i = 0; i < set->n; i++) {
-		free(set->files[i].path);
-		free(set->files[i].text);
-	}
+	for (size_t i = 0; i < set->n; i++)
+		free_file(&set->files[i]);
 	free(set->files);
 	free(set);
 }
@@ -96,25 +101,44 @@ static int add_file(struct shfs_browse *b, struct shfs_file_set *set, const char
 	return 0;
 }
 
-static int load_uses(struct shfs_browse *b, struct shfs_file_set *set)
+/* What it left of what it wrote, as `shfs show` has it. */
+static int load_wrote(struct shfs_browse *b, struct shfs_file_set *set)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
 	int r = shfs_uses_load(b->index, set->command_id, 0, 0, &uses);
 
 	for (size_t i = 0; !r && i < uses.n; i++) {
 		const struct shfs_use *use = &uses.list[i];
-		bool read = use->kind == SHFS_USE_READ;
-		bool wrote = use->kind == SHFS_USE_WROTE;
-		int64_t id = set->side == SIDE_READ ? use->read_id : use->made_id;
 		struct set_file *file;
 
-		if (use->kind == SHFS_USE_CHANGED)
-			read = wrote = true;
-		if (!id || !(set->side == SIDE_READ ? read : wrote))
+		if (!use->made_id ||
+		    (use->kind != SHFS_USE_WROTE && use->kind != SHFS_USE_CHANGED))
 			continue;
 		r = add_file(b, set, use->path, &file);
 		if (file)
-			file->version_id = id;
+			file->version_id = use->made_id;
+	}
+	return r;
+}
+
+/* Of each file the first version that it read, but what it had made itself. */
+#define READS                                                                            \
+	"SELECT path, seen_version_id FROM v_access a WHERE command_id = ?1 AND is_read" \
+	" AND seen_n IS NOT NULL AND NOT EXISTS (SELECT 1 FROM v_access m"               \
+	" WHERE m.command_id = ?1 AND m.made_file_id = a.file_id AND m.made_n IS NOT"    \
+	" NULL AND m.made_n <= a.seen_n) ORDER BY begin_ns, seq_key"
+
+static int load_read(struct shfs_browse *b, struct shfs_file_set *set)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(b->index, READS, SHFS_INTS(set->command_id), &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		struct set_file *file;
+
+		r = add_file(b, set, shfs_rows_text(rows, 0), &file);
+		if (file)
+			file->version_id = shfs_rows_int(rows, 1);
 	}
 	return r;
 }
@@ -126,7 +150,7 @@ static int find_version_at(struct shfs_browse *b, const char *path, int64_t time
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open_str(
 		b->index,
-		"SELECT version_id, time_ns FROM v_version WHERE" SHFS_SQL_FILE(
+		"SELECT version_id, time_ns FROM v_version WHERE " SHFS_SQL_FILE(
 			"?1") "ORDER BY n",
 		path, &rows);
 
@@ -212,8 +236,26 @@ static int load_changes(struct shfs_browse *b, struct shfs_file_set *set)
 static int compare_files(const void *a, const void *b)
 {
 	const struct set_file *x = a, *y = b;
+	int r = strcmp(x->path, y->path);
 
-	return strcmp(x->path, y->path);
+	return r ? r : (x->order > y->order) - (x->order < y->order);
+}
+
+/* Sorts by path; of several at one path the first that was added stays. */
+static void sort_set(struct shfs_file_set *set)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < set->n; i++)
+		set->files[i].order = i;
+	if (set->n)
+		qsort(set->files, set->n, sizeof(*set->files), compare_files);
+	for (size_t i = 0; i < set->n; i++)
+		if (n && !strcmp(set->files[i].path, set->files[n - 1].path))
+			free_file(&set->files[i]);
+		else
+			set->files[n++] = set->files[i];
+	set->n = n;
 }
 
 /* Finds the set that is kept, and makes it the first. */
@@ -270,12 +312,12 @@ static int load_set(struct shfs_browse *b, const struct shfs_command_row *comman
 	                                                      : command->end_ns;
 	if (!command->ended && side == SIDE_AFTER)
 		set->time_ns = INT64_MAX;
-	r = side == SIDE_READ || side == SIDE_WROTE ? load_uses(b, set)
-	                                            : load_changes(b, set);
+	r = side == SIDE_READ    ? load_read(b, set)
+	    : side == SIDE_WROTE ? load_wrote(b, set)
+	                         : load_changes(b, set);
 	if (r)
 		return r;
-	if (set->n)
-		qsort(set->files, set->n, sizeof(*set->files), compare_files);
+	sort_set(set);
 	if (set->time_ns == INT64_MAX)
 		set->time_ns = command->begin_ns;
 	set->next = b->sets;
@@ -503,10 +545,6 @@ static int find(struct shfs_browse *b, const char *rest, struct shfs_place *out)
 	r = find_command(b, rest, len, &c);
 	if (r <= 0)
 		return r ? r : -ENOENT;
-	if (strlen(c.id) != len) /* only a part of the id */
-		return *path ? -ENOENT
-		             : shfs_place_text(b, S_IFLNK, strdup(c.id), strlen(c.id),
-		                               c.begin_ns, out);
 	if (!*path)
 		shfs_place_directory(b, c.ended ? c.end_ns : c.begin_ns, out);
 	else if (!strcmp(path, "text"))

@@ -20,6 +20,9 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/inotify.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #define QUIET_MS 10000 /* then nothing is kept in memory */
 
@@ -102,9 +105,11 @@ static void drop_what_the_kernel_keeps(void)
 
 static void free_browse(void)
 {
+	shfs_operations_end();
 	shfs_at_drop(&browse);
 	shfs_commands_drop(&browse);
-	shfs_contents_drop(&browse.contents);
+	if (browse.store)
+		shfs_contents_drop(&browse.contents);
 	shfs_nodes_free(&browse.nodes);
 	shfs_index_close(browse.index);
 	shfs_store_close(browse.store);
@@ -208,6 +213,9 @@ static int enter_sandbox(int device)
 	int writable[] = { STDERR_FILENO, device, browse.refresher.ask };
 	int r = shfs_sandbox_enter(0);
 
+#ifdef __SANITIZE_ADDRESS__ /* it could not open a file for its report */
+	__sanitizer_set_report_fd((void *)(uintptr_t)STDERR_FILENO);
+#endif
 	if (r)
 		return r;
 	shfs_daemon_tell(SHFS_EXIT_OK);

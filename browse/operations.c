@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "browse/operations.h"
 
+#include "common/debug.h"
 #include "common/io.h"
+#include "query/base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <utlist.h>
 
 #define TIMEOUT_S 1.0 /* for which the kernel need not ask again */
 #define READ_MAX  (1u << 20)
@@ -17,6 +20,7 @@
 #define XATTR_CONTENT "user.shfs.content"
 #define XATTR_VERSION "user.shfs.version"
 #define XATTR_COMMAND "user.shfs.command"
+#define XATTR_TIME    "user.shfs.time" /* of what is in at/ */
 
 static struct shfs_browse *browse_of(fuse_req_t req)
 {
@@ -49,6 +53,7 @@ static int public_error(int r)
 	case -ELOOP: /* a link where there was a directory */
 		return ENOENT;
 	default:
+		shfs_debug(QUERY, "EIO in place of %s", strerrordesc_np(-r));
 		return EIO;
 	}
 }
@@ -158,30 +163,45 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 /* --- directories --- */
 
+/* An open directory. */
+struct listing {
+	struct listing *prev, *next;
+	struct shfs_names names;
+};
+
+static struct listing *listings;
+
+static void free_listing(struct listing *listing)
+{
+	DL_DELETE(listings, listing);
+	shfs_buf_free(&listing->names.list);
+	free(listing);
+}
+
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct shfs_names *names = calloc(1, sizeof(*names));
+	struct listing *listing = calloc(1, sizeof(*listing));
 	_cleanup_free_ char *path = shfs_node_path(node_of(req, ino), NULL);
-	int r = names && path ? shfs_browse_freshen(browse_of(req)) : -ENOMEM;
+	int r = path ? shfs_browse_freshen(browse_of(req)) : -ENOMEM;
 
+	if (!listing) {
+		reply_error(req, -ENOMEM);
+		return;
+	}
+	DL_APPEND(listings, listing);
 	if (!r)
-		r = shfs_browse_list(browse_of(req), path, names);
-	fi->fh = (uintptr_t)names;
+		r = shfs_browse_list(browse_of(req), path, &listing->names);
+	fi->fh = (uintptr_t)listing;
 	if (!r && !fuse_reply_open(req, fi))
 		return;
 	if (r)
 		reply_error(req, r);
-	if (names)
-		shfs_buf_free(&names->list);
-	free(names);
+	free_listing(listing);
 }
 
 static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct shfs_names *names = (void *)(uintptr_t)fi->fh;
-
-	shfs_buf_free(&names->list);
-	free(names);
+	free_listing((void *)(uintptr_t)fi->fh);
 	fuse_reply_err(req, 0);
 }
 
@@ -189,7 +209,8 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
                        struct fuse_file_info *fi)
 {
-	const struct shfs_names *names = (void *)(uintptr_t)fi->fh;
+	const struct shfs_names *names =
+		&((const struct listing *)(uintptr_t)fi->fh)->names;
 	const struct shfs_node *node = node_of(req, ino);
 	uint64_t directory = shfs_node_ino(node);
 	_cleanup_free_ char *out = malloc(size);
@@ -227,6 +248,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset
 /* --- files --- */
 
 struct handle {
+	struct handle *prev, *next;
 	char *path;
 	struct shfs_place place;
 	uint64_t generation; /* when the place was found */
@@ -234,10 +256,11 @@ struct handle {
 	struct stat now;     /* of that, when it was opened */
 };
 
+static struct handle *handles;
+
 static void free_handle(struct handle *h)
 {
-	if (!h)
-		return;
+	DL_DELETE(handles, h);
 	shfs_place_clear(&h->place);
 	shfs_closep(&h->fd);
 	free(h->path);
@@ -282,22 +305,23 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct shfs_browse *b = browse_of(req);
 	struct handle *h = calloc(1, sizeof(*h));
-	int r = h ? shfs_browse_freshen(b) : -ENOMEM;
+	int r = shfs_browse_freshen(b);
 
-	if (h) {
-		h->fd = -1;
-		h->path = shfs_node_path(node_of(req, ino), NULL);
-	}
-	if (!r)
-		r = h->path ? settle_handle(b, h) : -ENOMEM;
-	if (r) {
-		free_handle(h);
-		reply_error(req, r);
+	if (!h) {
+		reply_error(req, -ENOMEM);
 		return;
 	}
+	h->fd = -1;
+	h->path = shfs_node_path(node_of(req, ino), NULL);
+	DL_APPEND(handles, h);
+	if (!r)
+		r = h->path ? settle_handle(b, h) : -ENOMEM;
 	fi->fh = (uintptr_t)h;
-	if (fuse_reply_open(req, fi))
-		free_handle(h);
+	if (!r && !fuse_reply_open(req, fi))
+		return;
+	if (r)
+		reply_error(req, r);
+	free_handle(h);
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -387,10 +411,11 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 /* --- extended attributes --- */
 
 /* Says what the place has of one of ours. False: nothing. */
-static bool print_own(struct shfs_browse *b, const struct shfs_place *p, const char *name,
-                      struct shfs_buf *out)
+static bool print_own(struct shfs_browse *b, const char *path, const struct shfs_place *p,
+                      const char *name, struct shfs_buf *out)
 {
 	_cleanup_command_ struct shfs_command_row c = { 0 };
+	int64_t time_ns;
 
 	if (!strcmp(name, XATTR_CONTENT) && S_ISREG(p->st.st_mode))
 		shfs_buf_str(out, p->where == SHFS_PLACE_NOWHERE ? p->why ?: "not kept"
@@ -401,6 +426,9 @@ static bool print_own(struct shfs_browse *b, const struct shfs_place *p, const c
 	else if (!strcmp(name, XATTR_COMMAND) && p->version.command_id &&
 	         shfs_command_load(b->index, p->version.command_id, &c) > 0)
 		shfs_buf_str(out, c.id);
+	else if (!strcmp(name, XATTR_TIME) && !strncmp(path, "at/", 3) &&
+	         !shfs_at_time(path + 3, &time_ns))
+		shfs_time_show_utc(out, time_ns);
 	else
 		return false;
 	return true;
@@ -442,7 +470,7 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 	struct asked asked = { .name = name };
 	int r = find_place(req, ino, &place);
 
-	if (!r && path && print_own(browse_of(req), &place, name, &asked.value))
+	if (!r && path && print_own(browse_of(req), path, &place, name, &asked.value))
 		asked.found = true;
 	else if (!r)
 		r = path ? shfs_browse_xattrs(browse_of(req), path, take_value, &asked)
@@ -474,6 +502,14 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 		reply_error(req, r);
 	else
 		reply_sized(req, &names, size);
+}
+
+void shfs_operations_end(void)
+{
+	while (listings)
+		free_listing(listings);
+	while (handles)
+		free_handle(handles);
 }
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)

@@ -8,3 +8,6 @@
 
 /* The user data of the session is a struct shfs_browse. */
 extern const struct fuse_lowlevel_ops shfs_browse_operations;
+
+/* Closes what is still open: the kernel need not say so when it is unmounted. */
+void shfs_operations_end(void);

@@ -68,13 +68,13 @@ def wait_until(condition, what, seconds=10):
 
 
 def mounts_below(directory):
-    """Mount points of shfs at or below directory, the innermost first."""
+    """Mount points of shfs at or below directory, also those of shfs browse, the innermost first."""
     found = []
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
             _, where, kind = line.split(" ")[:3]
             where = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), where)
-            if kind == "fuse.shfs" and (where + "/").startswith(directory.rstrip("/") + "/"):
+            if kind in ("fuse.shfs", "fuse.shfs-browse") and (where + "/").startswith(directory.rstrip("/") + "/"):
                 found.append(where)
     return found[::-1]
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +17,9 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -190,6 +193,103 @@ static void without_it(void **state)
 			fail_msg("%s", attempts[i].name);
 }
 
+/* --- no changes --- */
+
+/* Each changes the file at PATH, open to read and write as FD, but for the filter. */
+#define PATH  ((long)path)
+#define OTHER ((long)other)
+#define FD    ((long)fd)
+
+static const char *try_changes(const char *path, const char *other, int fd, bool filtered)
+{
+	struct iovec iov = { (void *)"x", 1 };
+	struct open_how how = { .flags = O_WRONLY };
+	const struct attempt changes[] = {
+		{ "write", SYS_write, { FD, (long)"x", 1 } },
+		{ "writev", SYS_writev, { FD, (long)&iov, 1 } },
+		{ "pwrite", SYS_pwrite64, { FD, (long)"x", 1, 0 } },
+		{ "pwritev", SYS_pwritev, { FD, (long)&iov, 1, 0, 0 } },
+		{ "pwritev2", SYS_pwritev2, { FD, (long)&iov, 1, 0, 0, 0 } },
+		{ "sendfile", SYS_sendfile, { FD, FD, 0, 1 } },
+		{ "copy_file_range", SYS_copy_file_range, { FD, 0, FD, 0, 0, 0 } },
+		{ "ftruncate", SYS_ftruncate, { FD, 0 } },
+		{ "truncate", SYS_truncate, { PATH, 0 } },
+		{ "fallocate", SYS_fallocate, { FD, 0, 0, 1 } },
+		{ "open to write", SYS_open, { PATH, O_WRONLY } },
+		{ "open to read and write", SYS_open, { PATH, O_RDWR | O_CLOEXEC } },
+		{ "open to append", SYS_open, { PATH, O_APPEND | O_WRONLY } },
+		{ "open and truncate", SYS_open, { PATH, O_RDONLY | O_TRUNC } },
+		{ "openat to write", SYS_openat, { AT_FDCWD, PATH, O_WRONLY } },
+		{ "openat and make", SYS_openat, { AT_FDCWD, PATH, O_CREAT, 0600 } },
+		{ "openat unnamed",
+		  SYS_openat,
+		  { AT_FDCWD, (long)"/tmp", O_TMPFILE | O_RDWR, 0600 } },
+		{ "openat2", SYS_openat2, { AT_FDCWD, PATH, (long)&how, sizeof(how) } },
+		{ "creat", SYS_creat, { PATH, 0600 } },
+		{ "chmod", SYS_chmod, { PATH, 0600 } },
+		{ "fchmod", SYS_fchmod, { FD, 0600 } },
+		{ "chown", SYS_chown, { PATH, -1, -1 } },
+		{ "utimensat", SYS_utimensat, { AT_FDCWD, PATH, 0, 0 } },
+		{ "setxattr", SYS_setxattr, { PATH, (long)"user.x", (long)"x", 1, 0 } },
+		{ "link", SYS_link, { PATH, OTHER } },
+		{ "rename", SYS_rename, { OTHER, PATH } }, /* of one file: OTHER stays */
+		{ "unlink", SYS_unlink, { OTHER } },
+		{ "symlink", SYS_symlink, { (long)"x", OTHER } },
+		{ "unlink", SYS_unlink, { OTHER } },
+		{ "mkdir", SYS_mkdir, { OTHER, 0700 } },
+		{ "rmdir", SYS_rmdir, { OTHER } },
+		{ "mknod", SYS_mknod, { OTHER, S_IFREG | 0600, 0 } },
+		{ "unlink", SYS_unlink, { OTHER } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		int error = error_of(&changes[i]);
+
+		if (filtered ? error != (changes[i].call == SYS_openat2 ? ENOSYS : EPERM)
+		             : error && error != EOPNOTSUPP)
+			return changes[i].name;
+	}
+	return NULL;
+}
+
+/* Nothing but one pipe can be written to, and a file be read. */
+static void nothing_changes(void **state)
+{
+	char path[] = "/tmp/shfs-unit.XXXXXX", other[sizeof(path) + 2], told[64] = "";
+	int fd = mkstemp(path), pipes[2], status;
+	const char *failed;
+	pid_t pid;
+
+	snprintf(other, sizeof(other), "%s.2", path);
+	assert_true(fd >= 0 && write(fd, "text", 4) == 4 && !pipe(pipes));
+	failed = try_changes(path, other, fd, false);
+	if (failed)
+		fail_msg("without the filter: %s", failed);
+	assert_int_equal(pwrite(fd, "text", 4, 0), 4);
+	pid = fork();
+	if (!pid) {
+		if (shfs_sandbox_forbid_changes(&pipes[1], 1))
+			failed = "no filter";
+		else
+			failed = try_changes(path, other, fd, true);
+		if (!failed && open(path, O_RDONLY | O_CLOEXEC) < 0)
+			failed = "open to read";
+		snprintf(told, sizeof(told), "%s", failed ? failed : "");
+		_exit(write(pipes[1], told, sizeof(told)) != sizeof(told));
+	}
+	close(pipes[1]);
+	assert_int_equal(read(pipes[0], told, sizeof(told)), sizeof(told));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_string_equal(told, "");
+	assert_int_equal(pread(fd, told, sizeof(told), 0), 4);
+	assert_memory_equal(told, "text", 4);
+	assert_int_equal(access(other, F_OK), -1);
+	unlink(path);
+	close(fd);
+	close(pipes[0]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -198,6 +298,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(locks),
 		cmocka_unit_test(both),
 		cmocka_unit_test(without_it),
+		cmocka_unit_test(nothing_changes),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
