@@ -199,12 +199,12 @@ static int load_tree(struct shfs_browse *b, int64_t time_ns)
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
+	t->tree.enter = enter_mount;
 	r = shfs_tree_open(&t->tree, b->index, b->root, -1, time_ns);
 	if (r) {
 		free(t);
 		return r;
 	}
-	t->tree.enter = enter_mount;
 	end_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	t->upto_ns = b->refresher.fresh_ns ?: INT64_MAX;
 	t->rest_ns = end_ns + MAX(REST_TIMES * (end_ns - begin_ns), REST_MIN_NS);
@@ -337,6 +337,10 @@ static int place_node(struct shfs_browse *b, const struct shfs_tree_node *node,
 	if (r)
 		return r;
 	out->st = status.st;
+	if (node->file) { /* of a file with several names the same for each */
+		out->st.st_ino = node->file->ino ?: out->st.st_ino;
+		out->st.st_nlink = MAX(out->st.st_nlink, (nlink_t)node->file->n_then);
+	}
 	if (!(out->st.st_mode & S_IFMT))
 		out->st.st_mode |= S_IFREG;
 	if (status.unknown & SHFS_PAST_OWNER) {

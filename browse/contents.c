@@ -13,7 +13,7 @@
 struct shfs_content_kept {
 	struct shfs_content_kept *prev, *next;
 	struct shfs_object_id id;
-	struct shfs_reader *reader;
+	struct shfs_object_reader *reader;
 	size_t bytes; /* as counted in contents->bytes */
 };
 
@@ -21,7 +21,7 @@ static void drop_one(struct shfs_contents *c, struct shfs_content_kept *kept)
 {
 	DL_DELETE(c->kept, kept);
 	c->bytes -= kept->bytes;
-	shfs_reader_close(kept->reader);
+	shfs_object_reader_close(kept->reader);
 	free(kept);
 }
 
@@ -39,7 +39,7 @@ static void limit_memory(struct shfs_contents *c)
 	unsigned n;
 
 	c->bytes -= c->kept->bytes;
-	c->kept->bytes = shfs_reader_memory(c->kept->reader);
+	c->kept->bytes = shfs_object_reader_memory(c->kept->reader);
 	c->bytes += c->kept->bytes;
 	DL_COUNT(c->kept, kept, n);
 	for (; n > 1 && (n > KEPT_MAX || c->bytes > KEPT_BYTES); n--)
@@ -64,7 +64,7 @@ static int keep_content(struct shfs_contents *c, const struct shfs_object_id *id
 	if (!kept)
 		return -ENOMEM;
 	kept->id = *id;
-	r = shfs_reader_open(c->store, id, &kept->reader);
+	r = shfs_object_reader_open(c->store, id, &kept->reader);
 	if (r) {
 		free(kept);
 		return r;
@@ -85,7 +85,7 @@ int shfs_contents_read(struct shfs_contents *c, const struct shfs_object_id *id,
 	int r = keep_content(c, id);
 
 	if (!r)
-		r = shfs_reader_read(c->kept->reader, offset, data, len, n);
+		r = shfs_object_reader_read(c->kept->reader, offset, data, len, n);
 	if (!r)
 		limit_memory(c);
 	return r;

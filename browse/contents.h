@@ -17,7 +17,7 @@ struct shfs_contents {
 _must_check_ int shfs_contents_check(struct shfs_contents *contents,
                                      const struct shfs_object_id *id);
 
-/* Reads as shfs_reader_read. */
+/* Reads as shfs_object_reader_read. */
 _must_check_ int shfs_contents_read(struct shfs_contents *contents,
                                     const struct shfs_object_id *id, uint64_t offset,
                                     void *data, size_t len, size_t *n);

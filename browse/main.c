@@ -222,14 +222,14 @@ static int enter_sandbox(int device)
 	return shfs_sandbox_forbid_changes(writable, browse.refresher.ask < 0 ? 2 : 3);
 }
 
-static int run(struct fuse_session *session, const char *mountpoint, bool foreground)
+static int run(struct fuse_session *session, const char *mountpoint, int signals,
+               bool foreground)
 {
-	_cleanup_close_ int signals = shfs_daemon_signals();
 	int device = fuse_session_fd(session), closes[] = { device, signals };
 	dev_t number = 0;
-	int r = signals < 0 ? signals : 0;
+	int r = 0;
 
-	if (!r && shfs_mountpoint_is_ours(mountpoint, &number))
+	if (shfs_mountpoint_is_ours(mountpoint, &number))
 		r = shfs_refresher_start(&browse.refresher, browse.store->path,
 		                         mountpoint, number, closes, 2);
 	if (!r)
@@ -252,7 +252,9 @@ static int run(struct fuse_session *session, const char *mountpoint, bool foregr
 static int mount_and_run(const char *mountpoint, bool foreground)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
-	struct fuse_session *session = new_session();
+	/* before it is mounted, which nothing would undo after a signal */
+	_cleanup_close_ int signals = shfs_daemon_signals();
+	struct fuse_session *session = signals < 0 ? NULL : new_session();
 	int code;
 
 	if (!session)
@@ -261,7 +263,7 @@ static int mount_and_run(const char *mountpoint, bool foreground)
 	if (code) {
 		shfs_daemon_fail(code, "%s", message.data ?: "out of memory");
 	} else {
-		code = run(session, mountpoint, foreground);
+		code = run(session, mountpoint, signals, foreground);
 		fuse_session_unmount(session); /* it is gone: this closes the device */
 	}
 	fuse_session_destroy(session);

@@ -66,11 +66,10 @@ static void reply_error(fuse_req_t req, int r)
 /* The numbers of files that have several names are those of the files. */
 static void set_ino(struct stat *st, uint64_t by_path)
 {
-	char key[40];
+	char key[24];
 
 	if (!S_ISDIR(st->st_mode) && st->st_nlink > 1 && st->st_ino) {
-		snprintf(key, sizeof(key), "%" PRIu64 " %" PRIu64, (uint64_t)st->st_dev,
-		         (uint64_t)st->st_ino);
+		snprintf(key, sizeof(key), "%" PRIu64, (uint64_t)st->st_ino);
 		st->st_ino = shfs_object_hash64(key, strlen(key));
 	} else {
 		st->st_ino = by_path;

@@ -186,6 +186,7 @@ int shfs_tree_open(struct shfs_tree *out, struct shfs_index *index, const char *
 		               .time_ns = time_ns,
 		               .root = strdup(path),
 		               .now_fd = now_fd,
+		               .enter = out->enter,
 		               .past.since_ns = time_ns };
 	int r = t.root ? shfs_effects_add_tree(&effects, index, path, time_ns) : -ENOMEM;
 

@@ -36,7 +36,7 @@ struct shfs_tree {
 /*
  * Opens the directory at path (absolute, normal) as it was at that time. now_fd: that
  * directory as it is now (O_PATH is enough; borrowed), for one that a mount covers; -1:
- * it is found at its path.
+ * it is found at its path. *out is {0} at first, but for enter.
  */
 _must_check_ int shfs_tree_open(struct shfs_tree *out, struct shfs_index *index,
                                 const char *path, int now_fd, int64_t time_ns);

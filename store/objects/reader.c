@@ -15,7 +15,7 @@
 
 static const unsigned char magic[CODEC_MAGIC_BYTES] = { 0x28, 0xb5, 0x2f, 0xfd };
 
-struct shfs_reader {
+struct shfs_object_reader {
 	uint64_t size;
 	struct shfs_buf whole; /* all of it; or it is in one of: */
 	int fd;                /* a loose object; -1: none */
@@ -31,7 +31,7 @@ struct shfs_reader {
 	uint64_t piece_at; /* its offset in the content */
 };
 
-void shfs_reader_close(struct shfs_reader *r)
+void shfs_object_reader_close(struct shfs_object_reader *r)
 {
 	if (!r)
 		return;
@@ -44,12 +44,12 @@ void shfs_reader_close(struct shfs_reader *r)
 	free(r);
 }
 
-uint64_t shfs_reader_size(const struct shfs_reader *r)
+uint64_t shfs_object_reader_size(const struct shfs_object_reader *r)
 {
 	return r->size;
 }
 
-size_t shfs_reader_memory(const struct shfs_reader *r)
+size_t shfs_object_reader_memory(const struct shfs_object_reader *r)
 {
 	return sizeof(*r) + r->whole.cap + (r->frame.bytes ? r->frame.frame.stored : 0) +
 	       (r->in ? PIECE_BYTES : 0) + (r->piece ? PIECE_BYTES : 0) +
@@ -59,7 +59,7 @@ size_t shfs_reader_memory(const struct shfs_reader *r)
 /* --- unpacking --- */
 
 /* Begins, or begins anew, at the front. */
-static int rewind_stream(struct shfs_reader *r)
+static int rewind_stream(struct shfs_object_reader *r)
 {
 	unsigned char *stored = r->frame.bytes;
 
@@ -85,7 +85,7 @@ static int rewind_stream(struct shfs_reader *r)
 }
 
 /* Reads on in the file. 0: it has ended. */
-static ssize_t read_source(struct shfs_reader *r)
+static ssize_t read_source(struct shfs_object_reader *r)
 {
 	ssize_t n = 0;
 
@@ -97,7 +97,7 @@ static ssize_t read_source(struct shfs_reader *r)
 }
 
 /* Unpacks the next piece. -EBADMSG: there is none. */
-static int unpack_piece(struct shfs_reader *r)
+static int unpack_piece(struct shfs_object_reader *r)
 {
 	ZSTD_outBuffer out = { r->piece, PIECE_BYTES, 0 };
 
@@ -120,7 +120,8 @@ static int unpack_piece(struct shfs_reader *r)
 	return 0;
 }
 
-static int read_stream(struct shfs_reader *r, uint64_t offset, char *data, size_t len)
+static int read_stream(struct shfs_object_reader *r, uint64_t offset, char *data,
+                       size_t len)
 {
 	int error = 0;
 
@@ -143,8 +144,8 @@ static int read_stream(struct shfs_reader *r, uint64_t offset, char *data, size_
 	return error;
 }
 
-int shfs_reader_read(struct shfs_reader *r, uint64_t offset, void *data, size_t len,
-                     size_t *n)
+int shfs_object_reader_read(struct shfs_object_reader *r, uint64_t offset, void *data,
+                            size_t len, size_t *n)
 {
 	ssize_t got;
 	int error = 0;
@@ -171,7 +172,7 @@ int shfs_reader_read(struct shfs_reader *r, uint64_t offset, void *data, size_t 
 /* --- opening --- */
 
 /* Compares the hash of all of it with its name. */
-static int verify_stream(struct shfs_reader *r, const struct shfs_object_id *id)
+static int verify_stream(struct shfs_object_reader *r, const struct shfs_object_id *id)
 {
 	_cleanup_free_ char *data = malloc(PIECE_BYTES);
 	struct object_hash *hash = object_hash_new();
@@ -182,7 +183,7 @@ static int verify_stream(struct shfs_reader *r, const struct shfs_object_id *id)
 	while (!error && at < r->size) {
 		size_t n;
 
-		error = shfs_reader_read(r, at, data, PIECE_BYTES, &n);
+		error = shfs_object_reader_read(r, at, data, PIECE_BYTES, &n);
 		if (!error) {
 			object_hash_add(hash, data, n);
 			at += n;
@@ -198,7 +199,7 @@ static int verify_stream(struct shfs_reader *r, const struct shfs_object_id *id)
 
 /* 1: a large content is ready to be unpacked; 0: it is to be read as a whole. */
 static int open_stream(struct shfs_store *store, const struct shfs_object_id *id,
-                       struct shfs_reader *r)
+                       struct shfs_object_reader *r)
 {
 	int error = packs_read(store, id, 0, &r->frame);
 
@@ -222,7 +223,7 @@ static int open_stream(struct shfs_store *store, const struct shfs_object_id *id
 }
 
 static int open_whole(struct shfs_store *store, const struct shfs_object_id *id,
-                      struct shfs_reader *r)
+                      struct shfs_object_reader *r)
 {
 	int error = shfs_object_read(store, id, DELTA_LEN_MAX, &r->whole);
 
@@ -230,14 +231,16 @@ static int open_whole(struct shfs_store *store, const struct shfs_object_id *id,
 	return error;
 }
 
-int shfs_reader_open(struct shfs_store *store, const struct shfs_object_id *id,
-                     struct shfs_reader **out)
+int shfs_object_reader_open(struct shfs_store *store, const struct shfs_object_id *id,
+                            struct shfs_object_reader **out)
 {
 	int error = -EAGAIN;
 
 	for (int i = 0; i < LOOKS && error == -EAGAIN; i++) {
-		_cleanup_reader_ struct shfs_reader *r = calloc(1, sizeof(*r));
-		_cleanup_reader_ struct shfs_reader *other = calloc(1, sizeof(*other));
+		_cleanup_object_reader_ struct shfs_object_reader *r =
+			calloc(1, sizeof(*r));
+		_cleanup_object_reader_ struct shfs_object_reader *other =
+			calloc(1, sizeof(*other));
 
 		if (!r || !other)
 			return -ENOMEM;

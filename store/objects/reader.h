@@ -10,28 +10,29 @@
 
 #include "store/objects/object.h"
 
-struct shfs_reader;
+struct shfs_object_reader;
 
 /* Opens an object, and verifies it. Errors as shfs_object_read. */
-_must_check_ int shfs_reader_open(struct shfs_store *store,
-                                  const struct shfs_object_id *id,
-                                  struct shfs_reader **out);
-void shfs_reader_close(struct shfs_reader *reader);
+_must_check_ int shfs_object_reader_open(struct shfs_store *store,
+                                         const struct shfs_object_id *id,
+                                         struct shfs_object_reader **out);
+void shfs_object_reader_close(struct shfs_object_reader *reader);
 
-static inline void shfs_reader_closep(struct shfs_reader **r)
+static inline void shfs_object_reader_closep(struct shfs_object_reader **r)
 {
-	shfs_reader_close(*r);
+	shfs_object_reader_close(*r);
 }
-#define _cleanup_reader_ _cleanup_(shfs_reader_closep)
+#define _cleanup_object_reader_ _cleanup_(shfs_object_reader_closep)
 
 /* Returns the size of the content in bytes. */
-uint64_t shfs_reader_size(const struct shfs_reader *reader);
+uint64_t shfs_object_reader_size(const struct shfs_object_reader *reader);
 
 /* Returns the bytes of memory that the reader takes. */
-size_t shfs_reader_memory(const struct shfs_reader *reader);
+size_t shfs_object_reader_memory(const struct shfs_object_reader *reader);
 
 /* Reads up to len bytes at offset; less only at the end of the content: *n of them.
  * Cheapest from the front to the end: going back in a large object begins anew.
  * -EBADMSG. */
-_must_check_ int shfs_reader_read(struct shfs_reader *reader, uint64_t offset, void *data,
-                                  size_t len, size_t *n);
+_must_check_ int shfs_object_reader_read(struct shfs_object_reader *reader,
+                                         uint64_t offset, void *data, size_t len,
+                                         size_t *n);

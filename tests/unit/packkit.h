@@ -37,17 +37,17 @@ static inline _unused_ void assert_parts(struct shfs_store *store,
                                          const struct shfs_object_id *id,
                                          const void *data, size_t len)
 {
-	_cleanup_reader_ struct shfs_reader *reader = NULL;
+	_cleanup_object_reader_ struct shfs_object_reader *reader = NULL;
 	_cleanup_free_ char *part = malloc(len + 1);
 	uint32_t random = (uint32_t)len;
 
-	assert_ok(shfs_reader_open(store, id, &reader));
-	assert_int_equal(shfs_reader_size(reader), len);
+	assert_ok(shfs_object_reader_open(store, id, &reader));
+	assert_int_equal(shfs_object_reader_size(reader), len);
 	for (int i = 0; i < 8; i++) {
 		size_t at = (random = random * 1664525 + 1013904223) % (len + 1);
 		size_t wanted = (random = random * 1664525 + 1013904223) % (len + 1), n;
 
-		assert_ok(shfs_reader_read(reader, at, part, wanted, &n));
+		assert_ok(shfs_object_reader_read(reader, at, part, wanted, &n));
 		assert_int_equal(n, MIN(wanted, len - at));
 		assert_memory_equal(part, (const char *)(len ? data : "") + at, n);
 	}

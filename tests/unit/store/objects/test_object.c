@@ -393,8 +393,8 @@ static bool is_noticed(struct shfs_store *store, const struct shfs_object_id *id
 	_cleanup_close_ int null = open("/dev/null", O_WRONLY);
 	int r = shfs_object_read(store, id, 4 << 20, &out);
 	int copied = shfs_object_copy(store, id, null);
-	_cleanup_reader_ struct shfs_reader *reader = NULL;
-	int opened = shfs_reader_open(store, id, &reader);
+	_cleanup_object_reader_ struct shfs_object_reader *reader = NULL;
+	int opened = shfs_object_reader_open(store, id, &reader);
 
 	if (!opened)
 		assert_parts(store, id, content->data, content->len);
