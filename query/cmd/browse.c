@@ -132,11 +132,11 @@ const struct shfs_command shfs_cmd_browse = {
 	.name = "browse",
 	.args = "[DIR] MOUNTPOINT",
 	.summary = "Show the past of a project as files in a directory",
-	.description = "Read-only: at/TIME is the project as it was then, "
-		       "versions/FILE/N each version,\n"
-		       "commands/ID/{before,after,read,wrote} what a command did. DIR is "
-		       "the project, else\n"
-		       "the one of the working directory. shfs umount MOUNTPOINT ends "
+	.description = "Read-only. at/TIME is the project as it was then, versions/FILE/N "
+		       "each\n"
+		       "version, commands/ID/{before,after,read,wrote} what a command did. "
+		       "DIR is\n"
+		       "the project, else that of the working directory. shfs umount ends "
 		       "it.",
 	.options = {
 	{ "foreground", 'f', NULL, "stay in the foreground", .flag = &foreground },
