@@ -9,9 +9,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define LINKS_MAX    128        /* of a chain that is read */
+/* Of a chain that is read: more than is written (DELTA_DEPTH_MAX), as earlier versions
+ * of shfs counted some wrongly. */
+#define LINKS_MAX    512
 #define KEPT_MAX     (8u << 20) /* bytes of its frames that are not read twice */
-#define LINKS_READ   512        /* of all chains that are tried for one content */
+#define LINKS_READ   2048       /* of all chains that are tried for one content */
 #define LOOKS        3          /* for an object that is not found */
 #define STREAM_BYTES (1u << 20) /* a larger content is not copied through memory */
 

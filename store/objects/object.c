@@ -182,7 +182,8 @@ struct shfs_put {
 	struct coded coded;
 	struct pack *unsynced; /* holds the content or its base: must be durable first */
 	struct recent *self;
-	struct recent *base; /* base of a delta, which may not be an object yet */
+	struct recent *base;     /* base of a delta, which may not be an object yet */
+	struct recent_cost cost; /* of the object, that is written or there */
 };
 
 /*
@@ -232,8 +233,7 @@ struct base {
 	char *read; /* data, if it is not of a recent; owned */
 	const char *data;
 	size_t len;
-	unsigned depth;
-	uint64_t chain_bytes;
+	struct recent_cost cost;
 	struct pack *unsynced;
 };
 
@@ -243,13 +243,18 @@ static void base_free(struct base *b)
 	free(b->read);
 }
 
-static bool base_fits(struct shfs_store *store, const struct base *b, size_t len)
+/* Is a delta of so many bytes cheap enough that has a base of this cost? */
+static bool cost_fits(struct recent_cost base, size_t len)
 {
 	uint64_t most = MAX((uint64_t)DELTA_CHAIN_MAX, DELTA_CHAIN_OWN * (uint64_t)len);
 
+	return base.depth < DELTA_DEPTH_MAX && base.chain_bytes + len <= most;
+}
+
+static bool base_fits(struct shfs_store *store, const struct base *b, size_t len)
+{
 	return b->data && b->len >= DELTA_LEN_MIN && b->len <= DELTA_LEN_MAX &&
-	       b->depth < DELTA_DEPTH_MAX && b->chain_bytes + len <= most &&
-	       !lease_condemns(store, &b->id);
+	       cost_fits(b->cost, len) && !lease_condemns(store, &b->id);
 }
 
 static void base_of_recent(struct shfs_store *store, struct base *b,
@@ -259,10 +264,9 @@ static void base_of_recent(struct shfs_store *store, struct base *b,
 		.recent = recent,
 		.data = recent->data,
 		.len = recent->len,
-		.depth = recent->depth,
-		.chain_bytes = recent->chain_bytes,
 	};
-	recent_state(store->recents, recent, &b->id); /* a commit may change the id */
+	/* a commit may change them */
+	recent_state(store->recents, recent, &b->id, &b->cost);
 }
 
 static void base_of_object(struct shfs_store *store, struct base *b,
@@ -277,8 +281,7 @@ static void base_of_object(struct shfs_store *store, struct base *b,
 		.read = c.data,
 		.data = c.data,
 		.len = c.len,
-		.depth = c.depth,
-		.chain_bytes = c.chain_bytes,
+		.cost = { c.depth, c.chain_bytes },
 		.unsynced = c.unsynced,
 	};
 }
@@ -328,6 +331,7 @@ static int encode_alone(struct shfs_put *put, const void *data, size_t len, int 
 	struct coded c = { 0 };
 	int r = 1;
 
+	put->cost = (struct recent_cost){ .chain_bytes = len };
 	if (len >= 64 && max)
 		r = codec_compress(put->store->codecs, data, len, level, NULL, 0,
 		                   FRAME_HEAD_BYTES, MIN(max, len), &c);
@@ -353,6 +357,14 @@ static int encode_alone(struct shfs_put *put, const void *data, size_t len, int 
 	put->frame.stored = (uint32_t)c.len;
 	put->stored = c.head + c.len;
 	return 0;
+}
+
+/* Notes what the base of a delta costs. */
+static void set_base_cost(struct shfs_put *put, struct recent_cost base)
+{
+	put->cost = (struct recent_cost){ base.depth + 1, base.chain_bytes + put->len };
+	put->frame.depth = (uint8_t)put->cost.depth;
+	put->frame.chain_kib = (uint32_t)(put->cost.chain_bytes >> 10);
 }
 
 /* Encodes as a delta, if that is clearly smaller. 1: it is not. */
@@ -382,9 +394,8 @@ static int encode_delta(struct shfs_put *put, const void *data, size_t len, int 
 		.size = len,
 		.stored = (uint32_t)delta.len,
 		.base = base->id,
-		.depth = (uint8_t)(base->depth + 1),
-		.chain_kib = (uint32_t)((base->chain_bytes + len) >> 10),
 	};
+	set_base_cost(put, base->cost);
 	put->base = TAKE_PTR(base->recent);
 	if (base->unsynced)
 		put->unsynced = base->unsynced;
@@ -395,8 +406,6 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
                    const struct shfs_object_id *before)
 {
 	struct base base = { 0 };
-	unsigned depth = 0;
-	uint64_t chain_bytes = len;
 	uint32_t features[RECENT_FEATURES];
 	int r = 1;
 
@@ -405,19 +414,14 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
 	 * the damaged one. */
 	if (len >= DELTA_LEN_MIN && len <= DELTA_LEN_MAX && !put->heal)
 		base_find(put->store, before, len, features, &base);
-	if (base.data) {
+	if (base.data)
 		r = encode_delta(put, data, len, level, &base);
-		if (!r && !put->loose && put->frame.kind == FRAME_DELTA) {
-			depth = base.depth + 1;
-			chain_bytes = base.chain_bytes + len;
-		}
-	}
 	if (r == 1)
 		r = encode_alone(put, data, len, level, SIZE_MAX);
 	base_free(&base);
 	if (!r && len >= DELTA_LEN_MIN)
 		put->self = recents_add(put->store->recents, &put->id, data, len,
-		                        features, depth, chain_bytes);
+		                        features, put->cost);
 	return r;
 }
 
@@ -525,7 +529,7 @@ void shfs_put_free(struct shfs_put *put)
 	if (!put)
 		return;
 	if (put->self &&
-	    recent_state(put->store->recents, put->self, &id) == RECENT_PENDING)
+	    recent_state(put->store->recents, put->self, &id, NULL) == RECENT_PENDING)
 		recent_settle(put->store->recents, put->self, RECENT_DEAD);
 	recent_unref(put->self);
 	put_drop_bytes(put);
@@ -636,6 +640,9 @@ static int find_name(struct batch *b, struct shfs_put *put)
 			put->there = put->just_there = true;
 			put->there_loose = other ? other->loose : found.loose;
 			put->unsynced = found.unsynced;
+			put->cost = other ? other->cost
+			                  : (struct recent_cost){ found.depth,
+				                                  found.chain_bytes };
 			return 0;
 		}
 		put->heal = !other && r == -EBADMSG;
@@ -645,20 +652,36 @@ static int find_name(struct batch *b, struct shfs_put *put)
 	return r ? r : -EEXIST;
 }
 
-/* Settles the base of a delta: an object by now, or earlier in this batch. Otherwise the
- * content is encoded without a base. */
+/* Can the put stay a delta? Its base is an object by now, or earlier in this batch. What
+ * that costs is known only now. A content that replaces a damaged one is no delta, see
+ * put_new(). */
+static bool stays_delta(struct shfs_put *put)
+{
+	struct recent_cost cost;
+	enum recent_state state;
+
+	if (put->heal)
+		return false;
+	if (!put->base)
+		return true;
+	state = recent_state(put->store->recents, put->base, &put->frame.base, &cost);
+	if ((state != RECENT_COMMITTED && state != RECENT_NAMED) ||
+	    lease_condemns(put->store, &put->frame.base) ||
+	    shfs_object_equal(&put->frame.base, &put->id) || !cost_fits(cost, put->len))
+		return false;
+	set_base_cost(put, cost);
+	return true;
+}
+
+/* Settles the base of a delta. If it cannot stay one, the content is encoded without a
+ * base. */
 static int settle_base(struct shfs_put *put)
 {
 	_cleanup_free_ char *data = NULL;
-	enum recent_state state;
 	struct shfs_put alone;
 	int r;
 
-	if (!put->base)
-		return 0;
-	state = recent_state(put->store->recents, put->base, &put->frame.base);
-	if ((state == RECENT_COMMITTED || state == RECENT_NAMED) &&
-	    !lease_condemns(put->store, &put->frame.base))
+	if (put->loose || put->frame.kind != FRAME_DELTA || stays_delta(put))
 		return 0;
 	r = put_content(put, &data);
 	if (r)
@@ -719,7 +742,7 @@ static int batch_add(struct batch *b, struct shfs_put *put)
 		b->written[b->n_written++] = put;
 	}
 	if (put->self)
-		recent_name(b->store->recents, put->self, &put->id);
+		recent_name(b->store->recents, put->self, &put->id, put->cost);
 	return b->bytes.failed ? -ENOMEM : 0;
 }
 

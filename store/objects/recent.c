@@ -168,7 +168,7 @@ void recent_unref(struct recent *recent)
 struct recent *recents_add(struct recents *r, const struct shfs_object_id *id,
                            const void *data, size_t len,
                            const uint32_t features[static RECENT_FEATURES],
-                           unsigned depth, uint64_t chain_bytes)
+                           struct recent_cost cost)
 {
 	struct recent *recent = len <= RECENT_ONE_MAX ? calloc(1, sizeof(*recent)) : NULL;
 
@@ -182,8 +182,7 @@ struct recent *recents_add(struct recents *r, const struct shfs_object_id *id,
 	if (len)
 		memcpy(recent->data, data, len);
 	recent->len = len;
-	recent->depth = depth;
-	recent->chain_bytes = chain_bytes;
+	recent->cost = cost;
 	recent->id = *id;
 	recent->kept = true;
 	memcpy(recent->features, features, sizeof(recent->features));
@@ -243,12 +242,13 @@ struct recent *recents_similar(struct recents *r,
 }
 
 void recent_name(struct recents *r, struct recent *recent,
-                 const struct shfs_object_id *id)
+                 const struct shfs_object_id *id, struct recent_cost cost)
 {
 	pthread_mutex_lock(&r->lock);
 	if (recent->state == RECENT_PENDING) {
 		recent->state = RECENT_NAMED;
 		recent->id = *id;
+		recent->cost = cost;
 	}
 	pthread_mutex_unlock(&r->lock);
 }
@@ -275,13 +275,15 @@ void recents_forget(struct recents *r)
 }
 
 enum recent_state recent_state(struct recents *r, const struct recent *recent,
-                               struct shfs_object_id *id)
+                               struct shfs_object_id *id, struct recent_cost *cost)
 {
 	enum recent_state state;
 
 	pthread_mutex_lock(&r->lock);
 	state = recent->state;
 	*id = recent->id;
+	if (cost)
+		*cost = recent->cost;
 	pthread_mutex_unlock(&r->lock);
 	return state;
 }

@@ -21,7 +21,13 @@ enum recent_state {
 	RECENT_DEAD,      /* it will not become an object */
 };
 
-/* A content. A reference keeps it in memory; all but its state and id are constant. */
+/* What it takes to decode an object. */
+struct recent_cost {
+	unsigned depth;       /* deltas that are decoded for it */
+	uint64_t chain_bytes; /* bytes, with its own */
+};
+
+/* A content. A reference keeps it in memory; what is under the lock may change. */
 struct recent {
 	atomic_uint refs;
 	struct recent *prev, *next; /* of recents, the oldest first */
@@ -29,11 +35,10 @@ struct recent {
 	char *data;
 	size_t len;
 	uint32_t features[RECENT_FEATURES];
-	uint64_t chain_bytes; /* bytes that must be decoded for it */
-	unsigned depth;
 	bool kept; /* in recents */
 	/* under the lock of recents */
 	struct shfs_object_id id;
+	struct recent_cost cost;
 	enum recent_state state;
 };
 
@@ -54,22 +59,24 @@ void recent_features(const void *data, size_t len, uint32_t out[static RECENT_FE
 struct recent *recents_add(struct recents *recents, const struct shfs_object_id *id,
                            const void *data, size_t len,
                            const uint32_t features[static RECENT_FEATURES],
-                           unsigned depth, uint64_t chain_bytes);
+                           struct recent_cost cost);
 
 /* Find the content with this id, or the most similar one; return a reference, or NULL. */
 struct recent *recents_find(struct recents *recents, const struct shfs_object_id *id);
 struct recent *recents_similar(struct recents *recents,
                                const uint32_t features[static RECENT_FEATURES]);
 
-/* Notes the id that a commit under way gives to the content. */
+/* Notes the id that a commit under way gives to the content, and what its object costs:
+ * that may be another one's, if the same content was put twice. */
 void recent_name(struct recents *recents, struct recent *recent,
-                 const struct shfs_object_id *id);
+                 const struct shfs_object_id *id, struct recent_cost cost);
 /* Notes the state after the commit; COMMITTED is final. A DEAD content is not found any
  * more. */
 void recent_settle(struct recents *recents, struct recent *recent,
                    enum recent_state state);
+/* cost may be NULL. */
 enum recent_state recent_state(struct recents *recents, const struct recent *recent,
-                               struct shfs_object_id *id);
+                               struct shfs_object_id *id, struct recent_cost *cost);
 
 /* After a collection: committed contents are not found any more, as their objects may
  * have been removed. */

@@ -2,6 +2,7 @@
 /* Tests of store/objects/object.c. */
 #include "tests/unit/storekit.h"
 
+#include "store/objects/content.h"
 #include "store/objects/object-internal.h"
 #include "store/objects/object.h"
 #include "tests/unit/packkit.h"
@@ -862,6 +863,48 @@ static void fingerprints(void **state)
 	}
 }
 
+#define ROUNDS 200
+
+/* Several files get the same content at once, each with another history: however it is
+ * encoded for one of them, no chain of deltas becomes longer than what is read. */
+static void the_same_at_once_makes_no_long_chain(void **state)
+{
+	struct shfs_store *store = kit_store();
+	_cleanup_buf_ struct shfs_buf text = { 0 }, other = { 0 };
+	struct shfs_object_id ids[ROUNDS], unlike;
+	size_t lens[ROUNDS];
+	struct shfs_put *puts[2];
+
+	kit_noise(&text, 2000, 1);
+	kit_noise(&other, 2000, 2);
+	assert_ok(shfs_object_put(store, other.data, other.len, 3, NULL, &puts[0]));
+	unlike = shfs_put_id(puts[0]);
+	assert_ok(shfs_object_commit(store, puts, 1));
+	shfs_put_free(puts[0]);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		shfs_buf_printf(&text, "%zu\n", i * 7919);
+		assert_ok(shfs_object_put(store, text.data, text.len, 3,
+		                          i ? &ids[i - 1] : NULL, &puts[0]));
+		assert_ok(shfs_object_put(store, text.data, text.len, 3, &unlike,
+		                          &puts[1]));
+		lens[i] = text.len;
+		assert_ok(shfs_object_commit(store, puts, 2));
+		ids[i] = shfs_put_id(puts[0]);
+		for (int k = 0; k < 2; k++)
+			shfs_put_free(puts[k]);
+	}
+	for (size_t i = 0; i < ROUNDS; i++) {
+		struct content c;
+
+		assert_ok(content_read(store, &ids[i], 1 << 20, &c));
+		assert_int_equal(c.len, lens[i]);
+		assert_memory_equal(c.data, text.data, c.len);
+		assert_true(c.depth <= DELTA_DEPTH_MAX);
+		content_free(&c);
+	}
+	shfs_store_close(store);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -872,6 +915,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(small_loose_objects_stay),
 		cmocka_unit_test(names),
 		cmocka_unit_test(the_same_is_stored_once),
+		cmocka_unit_test(the_same_at_once_makes_no_long_chain),
 		cmocka_unit_test(dropped_puts_leave_nothing),
 		cmocka_unit_test(without_unnamed_files),
 		cmocka_unit_test_teardown(collisions_stay_apart, collide_end),
