@@ -19,7 +19,7 @@ from test_put_back import differences
 from test_undo import LOOK, lay_out, line_of
 
 SEEDS = seeds(2, an_hour=60)
-MOMENTS = 20 if ALL else 7
+MOMENTS = 20 if ALL else 4
 
 
 class Browse(Mount):

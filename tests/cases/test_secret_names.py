@@ -92,13 +92,14 @@ def test_150_secrets(sandbox, project):
     run = "export V\n" + "".join(script(*plant) for plant in before)
     run += "echo plant9000 > data.txt; echo plant9001 > .env.example; cp .env.example .env; echo plant9002 > .env\n"
     # of what ordinary files had first, one has it still, or none
-    run += "echo plant9003 > p; cp p q; cp p .env; rm p\necho plant9004 > r; cp r s; cp r .env\n"
+    run += "echo plant9003 > p; cp p q\necho plant9004 > r; cp r s\n"
     sandbox.write_outside(sandbox.home + "/run", run)
     sandbox.run("sh", sandbox.home + "/before", cwd=project)
     mounted = sandbox.mount()
     sandbox.run("sh", sandbox.home + "/run", cwd=project, timeout=300)
-    sandbox.shfs("sync")  # a late recorder may miss what is overwritten at once
-    sandbox.run("sh", "-c", "rm r s; echo > .env", cwd=project)
+    for line in "cp p .env; rm p", "cp r .env", "rm r s; echo > .env":
+        sandbox.shfs("sync")  # a late recorder may miss what is overwritten at once
+        sandbox.run("sh", "-c", line, cwd=project)
     sandbox.shfs("sync")
     mounted.unmount()
     seen = found(sandbox.store)

@@ -200,7 +200,7 @@ def test_again_in_the_same(sandbox, mounted):
 
 
 @pytest.mark.users("ordinary")
-def test_ten_at_once(sandbox, mounted):
+def test_ten_side_by_side(sandbox, mounted):
     sandbox.write("in", "1\n")
     running = [sandbox.popen([SHFS, "try", "sh", "-c", f"cat in > out{n}; echo {n} >> out{n}; echo {n} > same"]) for n in range(10)]
     assert [process.wait(60) for process in running] == [0] * 10
