@@ -333,39 +333,41 @@ static int drain_ring(struct shfs_driver *d)
 	return r;
 }
 
-static bool is_changed_again(void *arg, const char *path, uint64_t until_ns)
+/* The next record behind *at that is whole and of until_ns at the latest; NULL: none. */
+static const struct shfs_bpf_record *look_ahead(const struct shfs_driver *d,
+                                                unsigned long *at, uint64_t until_ns)
 {
-	const struct shfs_driver *d = arg;
-	unsigned long at = d->next, end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
+	unsigned long end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
 	const struct shfs_bpf_record *record;
 	size_t size;
 
-	while (at < end && !record_at(d, at, &record, &size, &at)) {
-		if (!record || !shfs_bpf_record_is_whole(record, size))
-			continue;
-		if (record->time_ns > until_ns)
-			return false;
+	while (*at < end && !record_at(d, *at, &record, &size, at))
+		if (record && shfs_bpf_record_is_whole(record, size))
+			return record->time_ns > until_ns ? NULL : record;
+	return NULL;
+}
+
+static bool is_changed_again(void *arg, const char *path, uint64_t until_ns)
+{
+	const struct shfs_driver *d = arg;
+	const struct shfs_bpf_record *record;
+	unsigned long at = d->next;
+
+	while ((record = look_ahead(d, &at, until_ns)))
 		if (shfs_composer_may_change(d->composer, record, path))
 			return true;
-	}
 	return false;
 }
 
 static bool is_confirmed(void *arg, const char *path, uint64_t ino, uint64_t until_ns)
 {
 	const struct shfs_driver *d = arg;
-	unsigned long at = d->next, end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
 	const struct shfs_bpf_record *record;
-	size_t size;
+	unsigned long at = d->next;
 	int r = 0;
 
-	while (at < end && !r && !record_at(d, at, &record, &size, &at)) {
-		if (!record || !shfs_bpf_record_is_whole(record, size))
-			continue;
-		if (record->time_ns > until_ns)
-			return false;
+	while (!r && (record = look_ahead(d, &at, until_ns)))
 		r = shfs_composer_confirms(d->composer, record, path, ino);
-	}
 	return r > 0;
 }
 

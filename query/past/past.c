@@ -819,6 +819,27 @@ static void free_file(struct shfs_past_file *f)
 	free(f);
 }
 
+void shfs_past_show_unknown(struct shfs_buf *out, uint32_t unknown)
+{
+	static const struct {
+		uint32_t change;
+		const char *words;
+	} all[] = {
+		{ SHFS_PAST_MODE, "its mode" },
+		{ SHFS_PAST_OWNER, "its owner" },
+		{ SHFS_PAST_TIME, "its time" },
+		{ SHFS_PAST_XATTRS, "its extended attributes" },
+	};
+	const char *before = "not recorded: ";
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		if (!(unknown & all[i].change))
+			continue;
+		shfs_buf_printf(out, "%s%s", before, all[i].words);
+		before = ", ";
+	}
+}
+
 void shfs_past_clear(struct shfs_past *p)
 {
 	struct shfs_past_entry *e = p->entries, *next_entry;

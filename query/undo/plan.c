@@ -399,17 +399,7 @@ static int note_unknown(struct shfs_undo_plan *p, const struct shfs_past_file *f
 		unknown &= ~(uint32_t)SHFS_PAST_MODE;
 	if (!unknown)
 		return 0;
-	shfs_buf_str(&why, "not recorded:");
-	if (unknown & SHFS_PAST_MODE)
-		shfs_buf_str(&why, " its mode,");
-	if (unknown & SHFS_PAST_OWNER)
-		shfs_buf_str(&why, " its owner,");
-	if (unknown & SHFS_PAST_TIME)
-		shfs_buf_str(&why, " its time,");
-	if (unknown & SHFS_PAST_XATTRS)
-		shfs_buf_str(&why, " its extended attributes,");
-	if (why.len)
-		why.data[why.len - 1] = '\0';
+	shfs_past_show_unknown(&why, unknown);
 	text = shfs_buf_take(&why);
 	return text ? shfs_undo_add_reason(p, SHFS_UNDO_NOTE, u->group,
 	                                   u->then_path ?: u->path, text, NULL)

@@ -107,18 +107,9 @@ static int note_unknown(struct work *w, const struct shfs_tree_node *node,
 		unknown &= ~(uint32_t)(SHFS_PAST_MODE | SHFS_PAST_XATTRS);
 	if (!unknown)
 		return 0;
-	shfs_buf_str(&why, "not recorded:");
-	if (unknown & SHFS_PAST_MODE)
-		shfs_buf_str(&why, " its mode,");
-	if (unknown & SHFS_PAST_OWNER)
-		shfs_buf_str(&why, " its owner,");
-	if (unknown & SHFS_PAST_TIME)
-		shfs_buf_str(&why, " its time,");
-	if (unknown & SHFS_PAST_XATTRS)
-		shfs_buf_str(&why, " its extended attributes,");
+	shfs_past_show_unknown(&why, unknown);
 	if (why.failed)
 		return -ENOMEM;
-	why.data[why.len - 1] = '\0';
 	return add_gap(w, node->path, false, why.data);
 }
 
