@@ -11,9 +11,11 @@
 
 #define ACL "system.posix_acl_access"
 
-static bool is_of_content(const char *name)
+/* Does the attribute belong to one content, or to one layer of overlayfs? */
+static bool stays_behind(const char *name)
 {
-	return !strcmp(name, "security.capability") || !strcmp(name, "security.ima") ||
+	return !strncmp(name, "user.overlay.", 13) ||
+	       !strcmp(name, "security.capability") || !strcmp(name, "security.ima") ||
 	       !strcmp(name, "security.evm");
 }
 
@@ -98,7 +100,7 @@ int shfs_xattr_copy(int from, int to, struct shfs_buf *left)
 	if (len < 0)
 		return (int)len;
 	for (const char *p = names; p && p < names + len; p += strlen(p) + 1) {
-		if (is_of_content(p) || !strcmp(p, ACL))
+		if (stays_behind(p) || !strcmp(p, ACL))
 			continue;
 		r = copy_one(path, to, p);
 		if (r)

@@ -12,7 +12,8 @@
  * why, to left.
  *
  * Attributes that belong to one content only are not copied: security.capability, which
- * is like a set-id bit, security.ima and security.evm. -errno: the attributes cannot be
+ * is like a set-id bit, security.ima and security.evm. Nor are those by which overlayfs
+ * knows its layers (user.overlay.*). -errno: the attributes cannot be
  * listed.
  */
 _must_check_ int shfs_xattr_copy(int from, int to, struct shfs_buf *left);

@@ -17,12 +17,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define PLACE          "undo" /* the directory of the store */
-#define NOTE           "steps"
-#define PROGRESS       "progress"
-#define FORMAT         1
-#define NOTE_MAX       (1ULL << 31)
-#define OVERLAY_XATTRS "user.overlay."
+#define PLACE    "undo" /* the directory of the store */
+#define NOTE     "steps"
+#define PROGRESS "progress"
+#define FORMAT   1
+#define NOTE_MAX (1ULL << 31)
 /* set-id bits of files are never put back */
 #define MODE_BITS (07777 & ~(S_ISUID | S_ISGID))
 
@@ -118,19 +117,6 @@ static int move_spot(const struct spot *from, const struct spot *to)
 
 /* --- making files --- */
 
-/* Removes what overlayfs keeps of a file in its layer. */
-static int drop_overlay_xattrs(int fd)
-{
-	char names[4096];
-	ssize_t len = flistxattr(fd, names, sizeof(names));
-
-	for (char *name = names; len > 0 && name < names + len; name += strlen(name) + 1)
-		if (!strncmp(name, OVERLAY_XATTRS, strlen(OVERLAY_XATTRS)) &&
-		    fremovexattr(fd, name))
-			return -errno;
-	return len < 0 && errno != EOPNOTSUPP ? -errno : 0;
-}
-
 /* Opens a file of this user, whatever its mode, which is mode. */
 static int open_own(const char *path, uint32_t mode)
 {
@@ -154,8 +140,6 @@ static int copy_file(const struct shfs_step *s, int fd)
 	r = shfs_copy_fd(from, fd);
 	if (!r)
 		r = shfs_xattr_copy(from, fd, &left);
-	if (!r)
-		r = drop_overlay_xattrs(fd);
 	if (!r && (st.st_uid != geteuid() || st.st_gid != getegid()) &&
 	    fchown(fd, st.st_uid, st.st_gid) && errno != EPERM)
 		r = -errno;
