@@ -57,8 +57,8 @@ void shfs_at_drop(struct shfs_browse *b)
 
 /* --- times --- */
 
-/* What a name that means another moment later ("2 hours ago") means as long as it is
- * used, so that a program which walks through it finds one state. */
+/* A name that means another moment later ("2 hours ago") keeps its meaning as long as it
+ * is used, so that a program which walks through it finds one state. */
 static struct {
 	char *name;
 	int64_t time_ns;

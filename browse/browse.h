@@ -48,7 +48,7 @@ enum shfs_place_where {
 	SHFS_PLACE_NOW, /* in the project's file as it is now */
 };
 
-/* What lies at a path. */
+/* A file or directory that a path of the file system leads to. */
 struct shfs_place {
 	struct stat st;
 	enum shfs_place_where where;
@@ -91,7 +91,7 @@ struct shfs_view {
 
 extern const struct shfs_view shfs_view_at, shfs_view_commands, shfs_view_versions;
 
-/* The same of a path, "" for the root of the file system. */
+/* Finds and lists by a path, "" for the root of the file system. */
 _must_check_ int shfs_browse_find(struct shfs_browse *browse, const char *path,
                                   struct shfs_place *out);
 _must_check_ int shfs_browse_list(struct shfs_browse *browse, const char *path,
@@ -120,7 +120,7 @@ void shfs_place_version(const struct shfs_browse *browse, struct shfs_version *v
 /* Says where the bytes of place->version are. */
 void shfs_place_archived(struct shfs_place *place);
 
-/* What each view keeps; of the latter: if the index has changed since. */
+/* Each drops what its view keeps: call them when the index has changed. */
 void shfs_commands_drop(struct shfs_browse *browse);
 void shfs_at_drop(struct shfs_browse *browse);
 

@@ -101,7 +101,7 @@ static int add_file(struct shfs_browse *b, struct shfs_file_set *set, const char
 	return 0;
 }
 
-/* What it left of what it wrote, as `shfs show` has it. */
+/* Loads the versions that the command left, as `shfs show` has them. */
 static int load_wrote(struct shfs_browse *b, struct shfs_file_set *set)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
@@ -121,7 +121,7 @@ static int load_wrote(struct shfs_browse *b, struct shfs_file_set *set)
 	return r;
 }
 
-/* Of each file the first version that it read, but what it had made itself. */
+/* The first version of each file that the command read, but those that it made itself. */
 #define READS                                                                            \
 	"SELECT path, seen_version_id FROM v_access a WHERE command_id = ?1 AND is_read" \
 	" AND seen_n IS NOT NULL AND NOT EXISTS (SELECT 1 FROM v_access m"               \

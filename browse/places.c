@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What lies at a path of the file system, by its views. */
+/* Asks the view that a path of the file system belongs to what lies there. */
 #include "browse/browse.h"
 
 #include "common/clock.h"

@@ -4,7 +4,7 @@
  * takes what is new into the index, as each query does. When the file system's process
  * has died, it unmounts.
  *
- * It is asked and answers by a byte.
+ * The server asks it by a byte, and it answers by one.
  */
 #pragma once
 

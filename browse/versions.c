@@ -68,7 +68,7 @@ static int next_directory(struct shfs_browse *b, const char *begin, const char *
 	return out->failed ? -ENOMEM : 1;
 }
 
-/* What lies around all paths below path. */
+/* Prints the bounds of all paths below path: begin <= each < end. */
 static int print_bounds(const char *path, struct shfs_buf *begin, struct shfs_buf *end)
 {
 	shfs_buf_printf(begin, "%s/", path);

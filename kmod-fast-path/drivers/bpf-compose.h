@@ -60,9 +60,9 @@ _must_check_ int shfs_compose(struct shfs_composer *c,
 bool shfs_composer_may_change(struct shfs_composer *c,
                               const struct shfs_bpf_record *record, const char *path);
 
-/* What does this record, which was not taken yet, show of the file that the path led to
- * before: 1: its inode number is ino; -1: it is another one, or the path leads to another
- * from now on; 0: nothing. */
+/* The record, which was not taken yet, shows of the file that the path led to before: 1:
+ * its inode number is ino; -1: it is another one, or the path leads to another from now
+ * on; 0: nothing. */
 int shfs_composer_confirms(struct shfs_composer *c, const struct shfs_bpf_record *record,
                            const char *path, uint64_t ino);
 

@@ -565,7 +565,8 @@ static int diff_layer(struct shfs_context *ctx, const struct shfs_store *store, 
 
 /* --- try keep --- */
 
-/* What it says is not about this command: which contents an archive lacks. */
+/* The messages of export and import are left out: they tell which contents an archive
+ * lacks. */
 static int run_shfs(const char *const *argv)
 {
 	pid_t pid = shfs_child_start("/proc/self/exe", argv, SHFS_CHILD_NOTHING);

@@ -143,7 +143,7 @@ static struct {
 	struct shfs_names *names;
 } others;
 
-/* What things were, for the end: then directories have their entries. */
+/* Attributes that are set at the end, when directories have their entries. */
 struct attributes {
 	char *path; /* where it is restored */
 	struct shfs_former former;
