@@ -267,7 +267,7 @@ int shfs_proc_streams(int procfd, struct shfs_buf *out)
 
 /* Returns the value of a variable, borrowed; {NULL, 0}: it is not set. The first of
  * several counts, as for programs. */
-static struct shfs_bytes get_variable(struct shfs_bytes env, const char *name)
+struct shfs_bytes shfs_environ_variable(struct shfs_bytes env, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -296,9 +296,9 @@ static size_t span_of_characters(struct shfs_bytes value, size_t from,
 
 void shfs_environ_marker(struct shfs_bytes env, struct shfs_buf *out)
 {
-	struct shfs_bytes session = get_variable(env, "SHFS_SESSION");
-	struct shfs_bytes number = get_variable(env, "SHFS_COMMAND");
-	struct shfs_bytes unit = get_variable(env, "INVOCATION_ID");
+	struct shfs_bytes session = shfs_environ_variable(env, "SHFS_SESSION");
+	struct shfs_bytes number = shfs_environ_variable(env, "SHFS_COMMAND");
+	struct shfs_bytes unit = shfs_environ_variable(env, "INVOCATION_ID");
 	size_t end = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -322,9 +322,17 @@ void shfs_environ_marker(struct shfs_bytes env, struct shfs_buf *out)
 	shfs_buf_add(out, number.data, number.len);
 }
 
+struct shfs_bytes shfs_marker_marks(struct shfs_bytes marker)
+{
+	const char *marks = marker.len ? memchr(marker.data, ' ', marker.len) : NULL;
+
+	return marks ? (struct shfs_bytes){ marks, marker.data + marker.len - marks }
+	             : (struct shfs_bytes){ NULL, 0 };
+}
+
 int shfs_environ_hidden(struct shfs_bytes env)
 {
-	struct shfs_bytes value = get_variable(env, "SHFS_HIDDEN");
+	struct shfs_bytes value = shfs_environ_variable(env, "SHFS_HIDDEN");
 
 	if (value.len != 1 || (*value.data != '0' && *value.data != '1'))
 		return SHFS_HIDDEN_UNSAID;

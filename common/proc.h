@@ -100,6 +100,12 @@ _must_check_ int shfs_proc_environ(int procfd, struct shfs_buf *out);
 _must_check_ int shfs_proc_marker(int procfd, struct shfs_buf *out, int *hidden);
 /* Appends the command that an environment (variables, each ended by a NUL) names. */
 void shfs_environ_marker(struct shfs_bytes environ, struct shfs_buf *out);
+/* Returns a marker without the command that it names: its marks (docs/shellhook.md, The
+ * marker), borrowed. */
+struct shfs_bytes shfs_marker_marks(struct shfs_bytes marker);
+/* Returns the value of a variable in an environment, borrowed; its data are NULL if there
+ * is none. */
+struct shfs_bytes shfs_environ_variable(struct shfs_bytes environ, const char *name);
 /* Does the environment say that the command is hidden? 1; 0; SHFS_HIDDEN_UNSAID: it is as
  * for the parent process. */
 #define SHFS_HIDDEN_UNSAID (-1)

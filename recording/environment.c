@@ -4,6 +4,7 @@
 #include "common/config.h"
 #include "common/proc.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,89 @@ int shfs_environment_select(struct shfs_bytes environ, const char *patterns,
 	return out->failed ? -ENOMEM : 0;
 }
 
+/* Appends a value where it can be a name or a number: nothing else tells of it. */
+static bool add_name(struct shfs_buf *out, const char *kind, struct shfs_bytes value)
+{
+	if (!value.len || value.len > 64)
+		return false;
+	for (size_t i = 0; i < value.len; i++)
+		if (!isalnum((unsigned char)value.data[i]) &&
+		    !strchr("._-[]", value.data[i]))
+			return false;
+	shfs_buf_printf(out, " %s %.*s", kind, (int)value.len, value.data);
+	return true;
+}
+
+/* A job of a cluster: its number, and that of the task in an array of jobs. */
+static void mark_job(struct shfs_bytes environ, struct shfs_buf *out)
+{
+	static const struct {
+		const char *kind, *id, *array, *task;
+		const char *with; /* id means something else without this one */
+	} schedulers[] = {
+		{ "job slurm", "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID",
+		  "SLURM_ARRAY_TASK_ID", NULL },
+		{ "job pbs", "PBS_JOBID", NULL, NULL, NULL },
+		{ "job lsf", "LSB_JOBID", NULL, "LSB_JOBINDEX", NULL },
+		{ "job sge", "JOB_ID", NULL, "SGE_TASK_ID", "SGE_ROOT" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(schedulers); i++) {
+		struct shfs_bytes id = shfs_environ_variable(environ, schedulers[i].id),
+				  array, task = { NULL, 0 };
+
+		if (!id.data ||
+		    (schedulers[i].with &&
+		     !shfs_environ_variable(environ, schedulers[i].with).data))
+			continue;
+		if (schedulers[i].task)
+			task = shfs_environ_variable(environ, schedulers[i].task);
+		if (schedulers[i].array) {
+			array = shfs_environ_variable(environ, schedulers[i].array);
+			id = array.data && task.data ? array : id;
+		}
+		if (!add_name(out, schedulers[i].kind, id))
+			continue;
+		if (task.len && task.len < 12 &&
+		    strspn(task.data, "0123456789") == task.len && *task.data != '0')
+			shfs_buf_printf(out, "_%.*s", (int)task.len, task.data);
+		return;
+	}
+}
+
+/* A coding agent says so in the environment of what it runs. AI_AGENT is for those that
+ * are not in the list. */
+static void mark_agent(struct shfs_bytes environ, struct shfs_buf *out)
+{
+	static const struct {
+		const char *variable, *name;
+	} agents[] = {
+		{ "CLAUDECODE", "claude" },     { "CODEX_SANDBOX", "codex" },
+		{ "CODEX_THREAD_ID", "codex" }, { "GEMINI_CLI", "gemini" },
+		{ "OPENCODE", "opencode" },     { "CURSOR_AGENT", "cursor-agent" },
+		{ "QWEN_CODE", "qwen" },        { "CLINE_ACTIVE", "cline" },
+		{ "AUGMENT_AGENT", "auggie" },  { "GOOSE_TERMINAL", "goose" },
+		{ "COPILOT_CLI", "copilot" },   { "AMP_CURRENT_THREAD_ID", "amp" },
+	};
+	struct shfs_bytes value = shfs_environ_variable(environ, "AI_AGENT");
+
+	if (value.data) /* my-agent@1.2 */
+		value.len = strcspn(value.data, "@");
+	if (value.data && add_name(out, "agent", value))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(agents); i++)
+		if (shfs_environ_variable(environ, agents[i].variable).len) {
+			shfs_buf_printf(out, " agent %s", agents[i].name);
+			return;
+		}
+}
+
+void shfs_environment_marks(struct shfs_bytes environ, struct shfs_buf *out)
+{
+	mark_job(environ, out);
+	mark_agent(environ, out);
+}
+
 int shfs_environment_read(int procfd, const char *patterns, struct shfs_buf *marker,
                           int *hidden, struct shfs_buf *selected)
 {
@@ -93,5 +177,6 @@ int shfs_environment_read(int procfd, const char *patterns, struct shfs_buf *mar
 	environ = (struct shfs_bytes){ text.data, text.len };
 	*hidden = shfs_environ_hidden(environ);
 	shfs_environ_marker(environ, marker);
+	shfs_environment_marks(environ, marker);
 	return shfs_environment_select(environ, patterns, selected);
 }

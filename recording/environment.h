@@ -21,9 +21,14 @@
 _must_check_ int shfs_environment_select(struct shfs_bytes environ, const char *patterns,
                                          struct shfs_buf *out);
 
+/* Appends what an environment says of who runs the commands in it, each with a blank
+ * before it: " job slurm 12", " agent claude"; nothing if it says nothing of that. */
+void shfs_environment_marks(struct shfs_bytes environ, struct shfs_buf *out);
+
 /*
  * Reads the environment that the process of shfs_proc_open had when it executed its
- * program. Appends its marker (shfs_environ_marker) and the selected variables; *hidden
+ * program. Appends its marker (shfs_environ_marker, and the marks), and the selected
+ * variables; *hidden
  * as of shfs_environ_hidden. Waits as shfs_proc_cmdline does. An error: it cannot be
  * read, *hidden is SHFS_HIDDEN_UNSAID, and nothing was appended.
  */

@@ -291,11 +291,6 @@ static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_n
 		shfs_argv_text_free(&s->text);
 		s->text = (struct shfs_argv_text){ .hidden = SHFS_HIDDEN_UNSAID };
 	}
-	/* A shell's own environment does not name its commands, so a subshell's marker is
-	 * wrong. A forked process on a terminal is taken for a subshell; other processes
-	 * leave the terminal to become daemons. */
-	if (s->stat.forked && s->stat.tty_nr)
-		s->text.marker.len = 0;
 }
 
 /*
@@ -353,6 +348,7 @@ static bool is_caller_hidden(struct shfs_callers *c, const struct sight *s)
 static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 {
 	bool hidden = is_caller_hidden(c, s);
+	struct shfs_bytes marker = { s->text.marker.data, s->text.marker.len };
 	struct shfs_record rec = {
 		.type = SHFS_REC_PROCESS,
 		.process = {
@@ -367,7 +363,13 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 			.exe = { s->exe.data, s->exe.len },
 			.cwd = { s->cwd.data, s->cwd.len },
 			.argv = { s->text.argv.data, hidden ? 0 : s->text.argv.len },
-			.marker = { s->text.marker.data, s->text.marker.len },
+			/* A shell's own environment does not name its commands, so a
+			 * subshell's marker is wrong. A forked process on a terminal is
+			 * taken for a subshell; other processes leave the terminal to
+			 * become daemons. */
+			.marker = s->stat.forked && s->stat.tty_nr
+			                  ? shfs_marker_marks(marker)
+			                  : marker,
 			.streams = { s->streams.data, s->streams.len },
 			.environment = { s->text.environment.data,
 			                 hidden ? 0 : s->text.environment.len },

@@ -471,7 +471,7 @@ static void emit_process_record(struct shfs_processes *p, struct process *proces
 	/* the marker that a shell was started with does not name the shell's own
 	 * commands; a subshell keeps the terminal, daemons give it up */
 	if (process->forked && process->tty)
-		rec.process.marker.len = 0;
+		rec.process.marker = shfs_marker_marks(rec.process.marker);
 	process->seq = shfs_capture_emit(p->capture, &rec, NULL);
 	if (process->seq)
 		shfs_software_note(p->software, &rec);
