@@ -78,6 +78,45 @@ bool shfs_program_scans(const char *name, size_t len)
 	return shfs_program_is_one_of(name, len, scanners, ARRAY_SIZE(scanners));
 }
 
+const char *shfs_program_invoker_kind(const char *name, size_t len)
+{
+	static const char *const agents[] = {
+		"claude",    "claude-code",  "codex", "gemini",    "gemini-cli",
+		"opencode",  "aider",        "goose", "goosed",    "qwen",
+		"qwen-code", "copilot",      "crush", "amp",       "cline",
+		"kiro-cli",  "auggie",       "droid", "openhands", "sweagent",
+		"plandex",   "cursor-agent",
+	};
+	static const char *const notebooks[] = { "ipykernel", "ipykernel_launcher",
+		                                 "ipython*", "xpython", "jupyter*" };
+	static const char *const servers[] = { "sshd", "sshd-session", "dropbear" };
+	static const char *const timers[] = { "cron", "crond", "anacron", "fcron",
+		                              "atd" };
+	static const char *const ci[] = {
+		"Runner.Worker",   "gitlab-runner",  "act_runner",       "forgejo-runner",
+		"buildkite-agent", "circleci-agent", "woodpecker-agent",
+	};
+
+#define IS_ONE_OF(list) shfs_program_is_one_of(name, len, list, ARRAY_SIZE(list))
+	return IS_ONE_OF(agents)      ? "agent"
+	       : IS_ONE_OF(notebooks) ? "notebook"
+	       : IS_ONE_OF(servers)   ? "ssh"
+	       : IS_ONE_OF(timers)    ? "cron"
+	       : IS_ONE_OF(ci)        ? "ci"
+	                              : NULL;
+}
+
+bool shfs_program_is_interpreter(const char *name, size_t len)
+{
+	static const char *const interpreters[] = { "python*", "node",  "nodejs", "bun",
+		                                    "deno",    "ruby*", "perl*",  "R",
+		                                    "Rscript", "java" };
+
+	return shfs_program_is_one_of(name, len, interpreters,
+	                              ARRAY_SIZE(interpreters)) ||
+	       shfs_program_is_launcher(name, len);
+}
+
 bool shfs_program_is_shell(const char *name)
 {
 	static const char *const shells[] = { "sh",  "bash", "dash",   "zsh",

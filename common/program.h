@@ -21,6 +21,11 @@ bool shfs_program_is_launcher(const char *name, size_t len);
 /* Reads whole trees to index, save or check them, and not for a result: restic, updatedb,
  * clangd? */
 bool shfs_program_scans(const char *name, size_t len);
+/* Runs commands for somebody who decides on each: "agent" (claude, codex), "notebook",
+ * "ssh", "cron", "ci"? NULL: it does not. */
+const char *shfs_program_invoker_kind(const char *name, size_t len);
+/* Runs the program in a file that its arguments name: python3, node? */
+bool shfs_program_is_interpreter(const char *name, size_t len);
 /* Reads commands: sh, bash? */
 bool shfs_program_is_shell(const char *name);
 /* Runs other programs for work of its own: gcc? */

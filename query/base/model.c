@@ -213,9 +213,10 @@ int shfs_command_from_row(struct shfs_rows *rows, struct shfs_command_row *out)
 		.has_status = !shfs_rows_is_null(rows, 8),
 		.hidden = shfs_rows_int(rows, 9),
 		.redacted = shfs_rows_int(rows, 10),
+		.invoker = column_dup(rows, 11),
 	};
 
-	if (!c.id || !c.session || !c.host || !c.cwd || !c.text) {
+	if (!c.id || !c.session || !c.host || !c.cwd || !c.text || !c.invoker) {
 		shfs_command_clear(&c);
 		return -ENOMEM;
 	}
@@ -235,6 +236,38 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 	return r > 0 ? shfs_command_from_row(rows, out) : r;
 }
 
+int shfs_command_given(struct shfs_index *index, int64_t command_id, struct shfs_ids *out)
+{
+	_cleanup_ids_ struct shfs_ids given = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(
+		index,
+		"SELECT c.command_id FROM v_session s JOIN v_command c"
+		" USING (session_id) WHERE s.invoker <> '' AND s.caller_id = ?1"
+		" ORDER BY c.begin_ns",
+		command_id, &rows);
+
+	for (; r > 0; r = shfs_rows_next(rows)) {
+		r = shfs_ids_add(&given, shfs_rows_int(rows, 0));
+		if (r)
+			return r;
+	}
+	for (size_t i = 0; i < given.n && !r; i++) {
+		r = shfs_ids_add(out, given.ids[i]);
+		if (!r)
+			r = shfs_command_given(index, given.ids[i], out);
+	}
+	return r;
+}
+
+void shfs_show_invoker(struct shfs_buf *out, const struct shfs_command_row *command)
+{
+	if (!*command->invoker)
+		return;
+	shfs_quote_display(out, command->invoker, strlen(command->invoker));
+	shfs_buf_str(out, " › ");
+}
+
 bool shfs_command_ran_at(const struct shfs_command_row *c, int64_t ns)
 {
 	return ns >= c->begin_ns && c->ended && ns <= c->end_ns;
@@ -247,6 +280,7 @@ void shfs_command_clear(struct shfs_command_row *c)
 	free(c->host);
 	free(c->cwd);
 	free(c->text);
+	free(c->invoker);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -321,8 +355,8 @@ int shfs_command_shell(struct shfs_index *index, const struct shfs_command_row *
                        const char *unknown, char **shell)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_str(index, "SELECT shell FROM v_session WHERE id = ?1",
-	                           command->session ?: "", &rows);
+	int r = shfs_rows_open_str(index, "SELECT shell FROM v_command WHERE id = ?1",
+	                           command->id ?: "", &rows);
 
 	if (!r)
 		r = shfs_rows_next(rows);
@@ -567,6 +601,7 @@ void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
 	if (shfs_show_id(index, out, command->id))
 		shfs_buf_str(out, command->id);
 	shfs_buf_str(out, " (");
+	shfs_show_invoker(out, command);
 	shfs_show_first_line(out, command->text, command->text_len, TEXT_WIDTH);
 	shfs_buf_char(out, ')');
 }

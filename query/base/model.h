@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/buf.h"
+#include "common/ids.h"
 #include "query/base/cmd.h"
 #include "query/base/json.h"
 #include "store/objects/object.h"
@@ -65,6 +66,7 @@ struct shfs_command_row {
 	int64_t command_id;
 	char *id, *session, *host, *cwd, *text;
 	size_t text_len;
+	char *invoker; /* "agent claude": the program that gave it; "": it was typed */
 	int64_t begin_ns, end_ns, status;
 	bool ended, has_status, hidden;
 	bool redacted; /* text had secrets */
@@ -72,9 +74,10 @@ struct shfs_command_row {
 
 #define SHFS_COMMAND_COLUMNS                                                             \
 	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden,"   \
-	" redacted "
+	" redacted, invoker "
 
-/* The shell that the command was typed into: "bash", "zsh", "fish"; or unknown. */
+/* The shell that the command was typed into, or given to: "bash", "zsh", "fish", "sh"; or
+ * unknown. */
 _must_check_ int shfs_command_shell(struct shfs_index *index,
                                     const struct shfs_command_row *command,
                                     const char *unknown, char **shell);
@@ -85,6 +88,14 @@ _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
                                    struct shfs_command_row *out);
 void shfs_command_clear(struct shfs_command_row *command);
 #define _cleanup_command_ _cleanup_(shfs_command_clear)
+
+/* Appends, of a command that a program gave, "agent claude › ". */
+void shfs_show_invoker(struct shfs_buf *out, const struct shfs_command_row *command);
+
+/* Appends the commands that programs gave which this command has started, and what these
+ * started, and so on. */
+_must_check_ int shfs_command_given(struct shfs_index *index, int64_t command_id,
+                                    struct shfs_ids *out);
 
 /* Did it run at this time? */
 bool shfs_command_ran_at(const struct shfs_command_row *command, int64_t ns);

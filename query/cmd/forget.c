@@ -38,7 +38,7 @@ struct job {
 	bool of_commands; /* there are conditions on commands */
 	bool of_files;    /* likewise on files, or files are named */
 	int64_t *ids;     /* the commands (or processes) that match, sorted */
-	size_t n_ids;
+	size_t n_ids, ids_cap;
 	struct shfs_forget_stats stats;
 	bool show, finished; /* finished: an interrupted one was completed */
 	size_t shown;
@@ -149,13 +149,38 @@ static int show_entry(struct job *j, bool is_process, int64_t id)
 	return MIN(r, 0);
 }
 
-/* Takes all selected commands; whole: the commands themselves, not only their uses of
- * some files. */
+static int take_entry(struct job *j, bool whole, bool is_process, int64_t id)
+{
+	int r = whole ? shfs_forget_add(j->forget,
+	                                is_process ? SHFS_FORGET_PROCESS
+	                                           : SHFS_FORGET_COMMAND,
+	                                id)
+	              : 0;
+
+	if (!r && whole)
+		r = show_entry(j, is_process, id);
+	if (r || is_process != commands.no_command)
+		return r;
+	if (!MAKE_ROOM(j->ids, j->n_ids, j->ids_cap))
+		return -ENOMEM;
+	j->ids[j->n_ids++] = id;
+	return 0;
+}
+
+static bool is_taken(const struct job *j, int64_t id)
+{
+	for (size_t i = 0; i < j->n_ids; i++)
+		if (j->ids[i] == id)
+			return true;
+	return false;
+}
+
+/* Takes all selected commands, with those that an agent gave which one of them started;
+ * whole: the commands themselves, not only their uses of some files. */
 static int take_commands(struct job *j, bool whole)
 {
 	_cleanup_query_ struct shfs_query q = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	size_t cap = 0;
 	int r;
 
 	commands.all = true;
@@ -168,18 +193,15 @@ static int take_commands(struct job *j, bool whole)
 		bool is_process = shfs_rows_int(rows, 0);
 		int64_t id = shfs_rows_int(rows, 1);
 
-		r = whole ? shfs_forget_add(j->forget,
-		                            is_process ? SHFS_FORGET_PROCESS
-		                                       : SHFS_FORGET_COMMAND,
-		                            id)
-		          : 0;
-		if (!r && whole)
-			r = show_entry(j, is_process, id);
-		if (r || is_process != commands.no_command)
-			continue;
-		if (!MAKE_ROOM(j->ids, j->n_ids, cap))
-			return -ENOMEM;
-		j->ids[j->n_ids++] = id;
+		_cleanup_ids_ struct shfs_ids given = { 0 };
+
+		r = take_entry(j, whole, is_process, id);
+		if (!r && !is_process)
+			r = shfs_command_given(j->index, id, &given);
+		for (size_t i = 0; i < given.n && !r; i++)
+			r = is_taken(j, given.ids[i])
+			            ? 0
+			            : take_entry(j, whole, false, given.ids[i]);
 	}
 	if (j->n_ids)
 		qsort(j->ids, j->n_ids, sizeof(*j->ids), shfs_compare_int64);
@@ -331,7 +353,7 @@ static void job_end(struct job *j)
 	free(TAKE_PTR(j->ids));
 	shfs_buf_free(&j->out);
 	j->index = NULL;
-	j->n_ids = j->shown = 0;
+	j->n_ids = j->ids_cap = j->shown = 0;
 }
 
 static int job_begin(struct job *j, bool to_forget)

@@ -169,9 +169,11 @@ static void show_field_name(struct show *s, const char *name)
 
 static int show_session(struct show *s)
 {
+	_cleanup_command_ struct shfs_command_row caller = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open_str(s->index,
-	                           "SELECT shell, pid, tty FROM v_session WHERE id = ?1",
+	                           "SELECT iif(invoker = '', shell, invoker), pid, tty,"
+	                           " caller_id FROM v_session WHERE id = ?1",
 	                           s->entry.command.session, &rows);
 
 	if (!r)
@@ -181,14 +183,64 @@ static int show_session(struct show *s)
 	show_field_name(s, "session");
 	shfs_buf_printf(&s->out, "%s  ", s->entry.command.session);
 	shfs_quote_display(&s->out, shfs_rows_text(rows, 0), shfs_rows_bytes(rows, 0));
-	shfs_buf_printf(&s->out, " %lld", (long long)shfs_rows_int(rows, 1));
+	if (shfs_rows_int(rows, 1))
+		shfs_buf_printf(&s->out, " %lld", (long long)shfs_rows_int(rows, 1));
 	if (shfs_rows_bytes(rows, 2)) {
 		shfs_buf_str(&s->out, " on ");
 		shfs_quote_display(&s->out, shfs_rows_text(rows, 2),
 		                   shfs_rows_bytes(rows, 2));
 	}
 	shfs_buf_char(&s->out, '\n');
-	return 0;
+	if (shfs_rows_int(rows, 3)) {
+		r = shfs_command_load(s->index, shfs_rows_int(rows, 3), &caller);
+		if (r > 0) {
+			show_field_name(s, "in");
+			shfs_command_show(&s->out, s->index, &caller);
+			shfs_buf_char(&s->out, '\n');
+		}
+	}
+	return MIN(r, 0);
+}
+
+/* The sessions of agents and others that the command has started. */
+static int show_given(struct show *s)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		s->index,
+		"SELECT id, commands, invoker FROM v_session"
+		" WHERE invoker <> '' AND caller_id = ?1 ORDER BY begin_ns",
+		SHFS_INTS(s->entry.command.command_id), &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		long long n = shfs_rows_int(rows, 1);
+
+		show_field_name(s, "gave");
+		shfs_buf_printf(&s->out, "%lld command%s as ", n, n == 1 ? "" : "s");
+		shfs_quote_display(&s->out, shfs_rows_text(rows, 2),
+		                   shfs_rows_bytes(rows, 2));
+		shfs_buf_printf(&s->out, ": shfs history --session %.8s\n",
+		                shfs_rows_text(rows, 0));
+		r = 0;
+	}
+	return MIN(r, 0);
+}
+
+static int json_caller(struct show *s, struct shfs_json *j)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_str(s->index,
+	                           "SELECT c.id FROM v_session s JOIN v_command c"
+	                           " ON c.command_id = s.caller_id WHERE s.id = ?1",
+	                           s->entry.command.session, &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		shfs_json_str(j, "caller", shfs_rows_text(rows, 0));
+	else
+		shfs_json_null(j, "caller");
+	return MIN(r, 0);
 }
 
 static void show_place(struct show *s, const char *cwd, const char *host)
@@ -360,6 +412,8 @@ static int show_command_head(struct show *s)
 	show_status(s);
 	show_place(s, c->cwd, c->host);
 	r = show_session(s);
+	if (!r)
+		r = show_given(s);
 	show_whole_text(s);
 	show_definitions(s);
 	return r;
@@ -705,6 +759,7 @@ static void json_usage(struct shfs_json *j, const struct usage *usage)
 static int json_all(struct show *s)
 {
 	_cleanup_json_ struct shfs_json j = { 0 };
+	int r = 0;
 
 	shfs_json_begin(&j, "show");
 	shfs_entry_json(&j, &s->entry);
@@ -724,9 +779,10 @@ static int json_all(struct show *s)
 		}
 		shfs_json_array_end(&j);
 		json_usage(&j, &s->usage);
+		r = json_caller(s, &j);
 		shfs_json_int(&j, "lost", s->lost);
 	}
-	return shfs_json_end(&j) ? 0 : -EIO;
+	return r ? r : shfs_json_end(&j) ? 0 : -EIO;
 }
 
 static int run_show(struct shfs_context *ctx, struct shfs_index *index, int argc,

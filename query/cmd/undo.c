@@ -42,14 +42,25 @@ static bool is_worth_keeping(const struct shfs_effect *e, void *arg)
 	return !opts.program || shfs_ids_has(&j->selected, e->process_id);
 }
 
+static bool is_selected(const struct job *j, int64_t command_id)
+{
+	for (size_t i = 0; i < j->selected.n; i++)
+		if (j->selected.ids[i] == command_id)
+			return true;
+	return false;
+}
+
 /* Adds the changes of a command: 1 if there are any that count, 0, or a negative errno.
  */
-static int add_command(struct job *j, int64_t command_id)
+static int add_alone(struct job *j, int64_t command_id)
 {
 	struct shfs_effects more = { 0 };
-	int r = shfs_effects_add_command(&more, j->index, command_id);
 	bool any;
+	int r;
 
+	if (!opts.program && is_selected(j, command_id))
+		return 0;
+	r = shfs_effects_add_command(&more, j->index, command_id);
 	if (!r)
 		shfs_effects_filter(&more, is_worth_keeping, j);
 	any = more.n;
@@ -67,6 +78,22 @@ static int add_command(struct job *j, int64_t command_id)
 	return r ? r : any;
 }
 
+/* Adds the changes of a command, and of those that an agent gave which it has started. */
+static int add_command(struct job *j, int64_t command_id)
+{
+	_cleanup_ids_ struct shfs_ids given = { 0 };
+	int any = add_alone(j, command_id), r;
+
+	if (any < 0 || opts.program)
+		return any;
+	r = shfs_command_given(j->index, command_id, &given);
+	for (size_t i = 0; i < given.n && r >= 0; i++) {
+		r = add_alone(j, given.ids[i]);
+		any |= r > 0;
+	}
+	return r < 0 ? r : any;
+}
+
 /* The number of the session that this was typed in; 0: none. */
 static int find_own_session(struct job *j, int64_t *out)
 {
@@ -82,7 +109,8 @@ static int find_own_session(struct job *j, int64_t *out)
 		return 0;
 	r = shfs_rows_open_ints(j->index,
 	                        "SELECT session_id FROM v_session WHERE pid = ?1"
-	                        " AND start_ticks = ?2 ORDER BY begin_ns DESC LIMIT 1",
+	                        " AND start_ticks = ?2 AND invoker = ''"
+	                        " ORDER BY begin_ns DESC LIMIT 1",
 	                        SHFS_INTS((int64_t)pid, (int64_t)start), &rows);
 	if (!r)
 		r = shfs_rows_next(rows);

@@ -232,19 +232,38 @@ static void add_script_text(struct shfs_command_script *script,
 	add_part(out, zsh && all->n, command->text, command->text_len);
 }
 
+/* A program gave the text to another shell, such as dash: bash is told to run that. */
+static int call_shell(struct shfs_command_script *script,
+                      const struct shfs_command_row *command)
+{
+	char *bash = strdup("bash");
+
+	shfs_buf_printf(&script->text, "%s -c ", script->shell);
+	shfs_quote_shell(&script->text, command->text, command->text_len);
+	free(script->shell);
+	script->shell = bash;
+	return bash ? 0 : -ENOMEM;
+}
+
 int shfs_command_script_load(struct shfs_index *index,
                              const struct shfs_command_row *command,
                              struct shfs_command_script *out)
 {
 	struct shfs_command_script script = { 0 };
+	bool known;
 	int r = shfs_command_shell(index, command, "bash", &script.shell);
 
 	if (!r)
 		r = shfs_definitions_load(index, command->command_id,
 		                          &script.definitions);
 	if (!r) {
-		add_script_text(&script, command);
-		r = script.text.failed ? -ENOMEM : 0;
+		known = !strcmp(script.shell, "bash") || !strcmp(script.shell, "zsh") ||
+		        !strcmp(script.shell, "fish");
+		if (*command->invoker && !known)
+			r = call_shell(&script, command);
+		else
+			add_script_text(&script, command);
+		r = r ? r : script.text.failed ? -ENOMEM : 0;
 	}
 	*out = script;
 	if (r)

@@ -66,12 +66,16 @@ static void show_command_text(const struct shfs_style *style,
                               size_t columns, struct shfs_buf *out)
 {
 	const char *line = command->text, *end = line + command->text_len;
+	_cleanup_buf_ struct shfs_buf given = { 0 };
 
 	if (command->hidden) {
 		shfs_buf_printf(out, "%s(text not recorded)%s", style->dim, style->off);
 		return;
 	}
-	shfs_buf_str(out, style->bold);
+	shfs_show_invoker(&given, command);
+	columns -= MIN(columns, given.len ? shfs_quote_width(given.data, given.len) : 0);
+	shfs_buf_printf(out, "%s%s%s%s", style->dim, given.data ?: "", style->off,
+	                style->bold);
 	for (size_t n = 1; line < end; n++) {
 		const char *newline = memchr(line, '\n', end - line);
 		const char *stop = newline ? newline : end;
@@ -99,6 +103,7 @@ static int show_job(struct shfs_index *index, const struct shfs_style *style,
 	if (r <= 0)
 		return r;
 	shfs_buf_str(&of, "  of ");
+	shfs_show_invoker(&of, &e->command);
 	shfs_show_first_line(&of, e->command.text, e->command.text_len, columns / 3);
 	out->failed |= of.failed;
 	width = of.failed ? 0 : shfs_quote_width(of.data, of.len);
@@ -485,6 +490,10 @@ static void json_command_members(struct shfs_json *json, const struct shfs_comma
 		shfs_json_null(json, "text");
 	else
 		shfs_json_text(json, "text", c->text, c->text_len);
+	if (*c->invoker)
+		shfs_json_str(json, "invoker", c->invoker);
+	else
+		shfs_json_null(json, "invoker");
 	shfs_json_bool(json, "redacted", c->redacted);
 	shfs_json_time(json, "begin", c->begin_ns);
 	if (c->ended)
@@ -505,6 +514,7 @@ static void json_process(struct shfs_json *json, const struct shfs_process_row *
 	shfs_json_str(json, "host", p->host);
 	shfs_json_str(json, "cwd", p->cwd);
 	shfs_json_null(json, "text");
+	shfs_json_null(json, "invoker");
 	shfs_json_time(json, "begin", p->first_ns);
 	shfs_json_null(json, "end");
 	shfs_json_null(json, "status");

@@ -25,6 +25,7 @@ static const struct {
 	{ "command", SHFS_FILTER_COMMAND, "the id of a command, or its first 4 digits" },
 	{ "session", SHFS_FILTER_SESSION, "the id of a session, or its first 4 digits" },
 	{ "host", SHFS_FILTER_HOST, "a host" },
+	{ "by", SHFS_FILTER_BY, "a program that gives commands, or its kind" },
 	{ "read", SHFS_FILTER_READ, "a path" },
 	{ "wrote", SHFS_FILTER_WROTE, "a path" },
 	{ "name", SHFS_FILTER_NAME, "the name of a file, which has no slash" },

@@ -704,6 +704,17 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 	case SHFS_FILTER_HOST:
 		shfs_buf_printf(sql, "c.host = ?%d", n);
 		break;
+	case SHFS_FILTER_BY:
+		if (!strcmp(item->text, "shell"))
+			shfs_buf_printf(sql, "(c.invoker = '' AND ?%d <> '')", n);
+		else
+			shfs_buf_printf(sql,
+			                "(c.invoker = ?%1$d OR substr(c.invoker, 1,"
+			                " length(?%1$d) + 1) = ?%1$d || ' '"
+			                " OR substr(c.invoker, -length(?%1$d) - 1)"
+			                " = ' ' || ?%1$d)",
+			                n);
+		break;
 	default:
 		used(f, q, h, busy, i);
 		break;
@@ -788,6 +799,7 @@ bool shfs_filter_fits_processes(const struct shfs_filter *f)
 		case SHFS_FILTER_COMMAND:
 		case SHFS_FILTER_SESSION:
 		case SHFS_FILTER_STATUS:
+		case SHFS_FILTER_BY:
 		case SHFS_FILTER_NOT_STATUS:
 			return false;
 		default:

@@ -41,6 +41,7 @@ enum shfs_filter_kind {
 	SHFS_FILTER_STATUS,  /* ns: the exit status */
 	SHFS_FILTER_NOT_STATUS,
 	SHFS_FILTER_HOST,
+	SHFS_FILTER_BY,   /* an invoker: "agent claude", "agent" or "claude"; "shell" */
 	SHFS_FILTER_READ, /* a path or a pattern */
 	SHFS_FILTER_WROTE,
 	SHFS_FILTER_PATH, /* ran in, or touched something at or below; one of these */
@@ -107,6 +108,8 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 		  "ended with this: ok, fail, a number, or !number" },                   \
 		{ "failed", 0, NULL, "the same as --status fail" },                      \
 		{ "host", 0, "HOST", "ran on this host" },                               \
+		{ "by", 0, "NAME",                                                       \
+		  "given by this program: claude, agent, cron; or typed: shell" },       \
 		{ "read", 0, "PATH",                                                     \
 		  "read this file, something below it, or a pattern's files" },          \
 		{ "wrote", 0, "PATH",                                                    \

@@ -735,9 +735,9 @@ int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_rec
 /* --- the records of a hook log --- */
 
 /* Makes an id that is the same after a rebuild, and on every host. */
-static int public_id(struct shfs_bytes host, struct shfs_bytes boot, uint32_t pid,
-                     uint64_t start_ticks, const uint64_t *more, size_t n,
-                     char out[static 17])
+int shfs_public_id(struct shfs_bytes host, struct shfs_bytes boot, uint32_t pid,
+                   uint64_t start_ticks, const uint64_t *more, size_t n,
+                   char out[static 17])
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 
@@ -768,8 +768,8 @@ static int apply_session(struct shfs_ingest *ing, const char *host,
 		                                         s->boot_id),
 		                      s->cwd, &cwd);
 	if (!r)
-		r = public_id(shfs_bytes_str(host), s->boot_id, s->pid, s->start_ticks,
-		              NULL, 0, id);
+		r = shfs_public_id(shfs_bytes_str(host), s->boot_id, s->pid,
+		                   s->start_ticks, NULL, 0, id);
 	if (r)
 		return r;
 	known = shfs_sql_int(ing->index, &session_id,
@@ -812,13 +812,6 @@ static int close_open_command(struct shfs_ingest *ing, int64_t end_ns)
 		shfs_arg_int(end_ns), shfs_arg_int(ing->session.session_id));
 }
 
-static struct shfs_bytes text_column(sqlite3_stmt *stmt, int col)
-{
-	const char *text = (const char *)sqlite3_column_text(stmt, col);
-
-	return (struct shfs_bytes){ text, sqlite3_column_bytes(stmt, col) };
-}
-
 /* The public id of a command that begins, and its directory. */
 static int identify_command(struct shfs_ingest *ing, const struct shfs_record *rec,
                             char out[static 17], struct shfs_bytes *cwd)
@@ -838,9 +831,9 @@ static int identify_command(struct shfs_ingest *ing, const struct shfs_record *r
 	r = shfs_path_in_tree(ing, tree, rec->begin.cwd, cwd);
 	if (r)
 		return r;
-	return public_id(text_column(stmt, 0), text_column(stmt, 1),
-	                 sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
-	                 more, 2, out);
+	return shfs_public_id(shfs_bytes_column(stmt, 0), shfs_bytes_column(stmt, 1),
+	                      sqlite3_column_int64(stmt, 2),
+	                      sqlite3_column_int64(stmt, 3), more, 2, out);
 }
 
 static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)

@@ -9,22 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TICK_NS         (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
-#define AGREE_NS        30000000 /* most that coarse boot time and real time differ */
-#define EXACT_NS        1000000  /* error of the sharpened time at worst, */
-#define LIKELY_NS       100000   /* and mostly */
-#define DEPTH_MAX       256
+#define TICK_NS         SHFS_TICK_NS
+#define AGREE_NS        SHFS_CLOCKS_AGREE_NS
+#define EXACT_NS        1000000 /* error of the sharpened time at worst, */
+#define LIKELY_NS       100000  /* and mostly */
+#define DEPTH_MAX       SHFS_WAY_MAX
 #define PIDS_PER_SECOND 100000 /* most that are handed out */
 #define FEW_PIDS        64     /* few: less than this part of all pids */
 #define SEEN_BEFORE     4096   /* processes */
 
 /* --- times --- */
-
-/* Times of records are not trusted: nothing below may overflow. */
-static int64_t ticks_ns(uint64_t ticks)
-{
-	return MIN(ticks, (uint64_t)INT64_MAX / 4 / TICK_NS) * TICK_NS;
-}
 
 /* Gets real time minus boot time from the records nearest to boot_ns: 1; 0: no record. */
 static int clock_offset(struct shfs_index *index, int64_t boot_id, int64_t boot_ns,
@@ -125,13 +119,14 @@ static int end_of_command(struct shfs_index *index, int64_t boot_id,
 /* --- tasks --- */
 
 struct task {
-	int64_t id, boot_id;
+	int64_t id, boot_id, mark_id;
 	uint64_t pid_namespace, start_ticks, parent_start_ticks;
 	uint32_t pid, ppid, pgid, sid, pid_max;
+	unsigned role; /* enum shfs_role */
 };
 #define TASK_COLUMNS                                                                     \
 	"t.task_id, t.boot_id, t.pid_namespace, t.pid, t.start_ticks, t.ppid,"           \
-	" t.parent_start_ticks, t.pgid, t.sid, b.pid_max"
+	" t.parent_start_ticks, t.pgid, t.sid, b.pid_max, t.mark_id, t.role"
 
 static struct task task_row(sqlite3_stmt *stmt)
 {
@@ -144,6 +139,8 @@ static struct task task_row(sqlite3_stmt *stmt)
 		.ppid = sqlite3_column_int64(stmt, 5),
 		.sid = sqlite3_column_int64(stmt, 8),
 		.pid_max = sqlite3_column_int64(stmt, 9),
+		.mark_id = sqlite3_column_int64(stmt, 10),
+		.role = sqlite3_column_int64(stmt, 11),
 	};
 
 	t.pgid = t.pid + sqlite3_column_int64(stmt, 7);
@@ -191,7 +188,8 @@ static int session_of(struct shfs_index *index, const struct task *t, uint32_t p
 {
 	return shfs_sql_int(index, out,
 	                    "SELECT session_id FROM session WHERE boot_id = ? AND pid = ?"
-	                    " AND start_ticks = ? AND pid_namespace IN (0, ?)",
+	                    " AND start_ticks = ? AND pid_namespace IN (0, ?)"
+	                    " AND invoker = ''",
 	                    shfs_arg_int(t->boot_id), shfs_arg_int(pid),
 	                    shfs_arg_int(start_ticks), shfs_arg_int(t->pid_namespace));
 }
@@ -227,7 +225,7 @@ static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
  */
 static bool forked_after(const struct task *t, const struct boundary *b)
 {
-	int64_t start = ticks_ns(t->start_ticks);
+	int64_t start = shfs_ticks_ns(t->start_ticks);
 
 	if (b->hi < start - TICK_NS)
 		return true;
@@ -255,8 +253,8 @@ static int current_at_fork(struct shfs_index *index, int64_t session_id,
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	struct boundary b;
-	int r = commands_before(index, session_id, ticks_ns(t->start_ticks) + 2 * TICK_NS,
-	                        &stmt);
+	int r = commands_before(index, session_id,
+	                        shfs_ticks_ns(t->start_ticks) + 2 * TICK_NS, &stmt);
 
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
 		struct command c = command_row(stmt);
@@ -334,21 +332,40 @@ static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot
 
 /* --- climbing --- */
 
+static void add_step(struct shfs_way *way, const struct task *t)
+{
+	way->steps[way->n++] = (struct shfs_way_step){
+		.task_id = t->id,
+		.boot_id = t->boot_id,
+		.mark_id = t->mark_id,
+		.pid_namespace = t->pid_namespace,
+		.start_ticks = t->start_ticks,
+		.parent_start_ticks = t->parent_start_ticks,
+		.pid = t->pid,
+		.ppid = t->ppid,
+		.sid = t->sid,
+		.role = t->role,
+	};
+}
+
 /*
  * Climbs from p up to a registered shell; the process just below the shell decides.
  * Before its first command (in its rc files) a shell itself belongs to a command of its
  * parents. 1: *owner is final; 0: the way up ends at *top, which has no recorded parent.
  */
 static int climb(struct shfs_index *index, const struct task *p, struct task *top,
-                 struct shfs_owner *owner)
+                 struct shfs_way *way, struct shfs_owner *owner)
 {
 	int r = 1;
 
 	*top = *p;
+	way->n = 0;
+	way->at_shell = false;
 	for (int depth = 0; depth < DEPTH_MAX && r > 0; depth++) {
 		int64_t session_id = 0, command_id = 0;
 		struct task parent;
 
+		add_step(way, top);
 		if (!top->ppid || !top->parent_start_ticks ||
 		    top->parent_start_ticks > top->start_ticks)
 			break;
@@ -363,7 +380,8 @@ static int climb(struct shfs_index *index, const struct task *p, struct task *to
 			if (!owner->session_id || r == COMMAND)
 				owner->session_id = session_id;
 			owner->command_id = command_id;
-			if (r != BEFORE_FIRST)
+			way->at_shell = r != BEFORE_FIRST;
+			if (way->at_shell)
 				return 1;
 		}
 		r = task_parent(index, top, &parent);
@@ -415,7 +433,7 @@ static void count_possible_maker(const struct task *t, const struct command *c,
 	uint32_t end = c->ended ? c->end_pid : followed ? next->begin_pid : t->pid;
 	int64_t end_ns = c->ended   ? c->end_boot
 	                 : followed ? next->begin_boot
-	                            : ticks_ns(t->start_ticks);
+	                            : shfs_ticks_ns(t->start_ticks);
 	bool is_long = may_go_round(t, c->begin_boot, end_ns);
 
 	switch (within(t, t->pgid, c->begin_pid, end)) {
@@ -511,20 +529,21 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 	                 "SELECT " COMMAND_COLUMNS
 	                 " FROM session s JOIN command c USING (session_id)"
 	                 " WHERE s.session_id IN (WITH known AS (SELECT session_id, tty"
-	                 "  FROM session WHERE boot_id = ?1 AND pid = ?2"
+	                 "  FROM session WHERE boot_id = ?1 AND pid = ?2 AND invoker = ''"
 	                 "  UNION SELECT l.session_id, l.tty FROM task k"
 	                 "  JOIN session l ON l.boot_id = k.boot_id AND l.pid = k.pid"
-	                 "  AND l.start_ticks = k.start_ticks"
+	                 "  AND l.start_ticks = k.start_ticks AND l.invoker = ''"
 	                 "  WHERE k.boot_id = ?1 AND k.sid = ?2 AND k.shell = 1)"
 	                 "  SELECT session_id FROM known UNION"
 	                 "  SELECT s.session_id FROM known k JOIN session s"
 	                 "  ON s.boot_id = ?1 AND (s.tty = k.tty OR s.tty = ''))"
-	                 " AND s.pid_namespace IN (0, ?3) AND s.start_ticks <= ?4"
+	                 " AND s.invoker = '' AND s.pid_namespace IN (0, ?3) AND "
+	                 "s.start_ticks <= ?4"
 	                 " AND c.begin_boot_ns <= ?5"
 	                 " ORDER BY c.session_id, c.begin_boot_ns, c.command_id",
 	                 shfs_arg_int(t->boot_id), shfs_arg_int(t->sid),
 	                 shfs_arg_int(t->pid_namespace), shfs_arg_int(t->start_ticks),
-	                 shfs_arg_int(ticks_ns(t->start_ticks) + 2 * TICK_NS));
+	                 shfs_arg_int(shfs_ticks_ns(t->start_ticks) + 2 * TICK_NS));
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
 		struct command c = command_row(stmt);
 		struct boundary b;
@@ -583,7 +602,7 @@ static int named_owner(struct shfs_index *index, const struct task *t, const cha
 	                 " JOIN boot o ON o.host = b.host"
 	                 "  AND substr(o.boot, 1, 8) = ?2"
 	                 " JOIN session s ON s.boot_id = o.boot_id AND s.pid = ?3"
-	                 "  AND s.start_ticks = ?4"
+	                 "  AND s.start_ticks = ?4 AND s.invoker = ''"
 	                 " LEFT JOIN command c ON c.session_id = s.session_id"
 	                 "  AND c.number = ?5 WHERE b.boot_id = ?1",
 	                 shfs_arg_int(t->boot_id), shfs_arg_text(shfs_bytes_str(boot)),
@@ -653,19 +672,57 @@ static int adopted_owner(struct shfs_index *index, const struct task *t,
 	return by_group || by_marker;
 }
 
+int shfs_marker_command(struct shfs_index *index, int64_t task_id, int64_t *command_id)
+{
+	struct shfs_owner owner = { 0 };
+	struct task t;
+	int r = task_load(index, task_id, &t);
+
+	if (r > 0)
+		r = marker_owner(index, &t, &owner);
+	*command_id = r > 0 ? owner.command_id : 0;
+	return MIN(r, 0);
+}
+
+/*
+ * Finds the owner of a process that is no registered shell: the nearest command of a
+ * invoker between it and the shell above; else what the shell ran; else, without a shell
+ * above, by its group and its marker; else the outermost "sh -c TEXT". make: a command of
+ * an invoker that is not known yet is made.
+ */
+static int owner_above(struct shfs_index *index, const struct task *t, bool make,
+                       struct shfs_owner *out)
+{
+	struct shfs_owner given = { 0 };
+	struct shfs_way way;
+	struct task top;
+	int found = climb(index, t, &top, &way, out), r;
+
+	r = found < 0 ? found : shfs_invoker_command(index, &way, false, make, &given);
+	if (!r && found)
+		return 1;
+	if (!r)
+		r = shfs_invoker_of_group(index, way.steps, t->pgid, &given);
+	if (!r) {
+		r = adopted_owner(index, t, &top, out);
+		if (r)
+			return r;
+		r = shfs_invoker_command(index, &way, true, make, &given);
+	}
+	if (r > 0)
+		*out = given;
+	return r;
+}
+
 static int attribute(struct shfs_index *index, const struct task *t,
                      struct shfs_owner *out)
 {
 	struct shfs_owner owner = { 0 };
-	struct task top;
 	int r = session_of(index, t, t->pid, t->start_ticks, &owner.session_id);
 
 	owner.shell = r > 0;
-	if (!r) {
-		r = climb(index, t, &top, &owner);
-		if (!r)
-			r = adopted_owner(index, t, &top, &owner);
-	}
+	if (!r)
+		r = owner_above(index, t, true, &owner);
 	if (r < 0)
 		return r;
 	shfs_debug(COMMAND,
@@ -689,6 +746,7 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
                      int64_t boot_ns, int64_t late_ns, struct shfs_owner *out)
 {
 	struct shfs_owner owner = { 0 };
+	struct shfs_way way;
 	struct task t, top;
 	int64_t command_id = 0;
 	int r = task_load(index, task_id, &t);
@@ -696,8 +754,11 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 	if (r <= 0)
 		return r;
 	r = current_at(index, session_id, t.boot_id, boot_ns, late_ns, &command_id);
-	if (r == BEFORE_FIRST)
-		r = climb(index, &t, &top, &owner);
+	if (r == BEFORE_FIRST) {
+		r = climb(index, &t, &top, &way, &owner);
+		if (r >= 0)
+			r = shfs_invoker_command(index, &way, false, true, &owner);
+	}
 	if (r < 0)
 		return r;
 	if (!owner.command_id)
@@ -709,178 +770,29 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 	return 0;
 }
 
-/* --- attributing again --- */
-
-/* Attributes each access of a shell, from a time on, by the access's time. */
-static int revise_accesses(struct shfs_index *index, const struct task *t,
-                           const struct shfs_owner *owner, int64_t since_boot_ns)
+int shfs_session_caller(struct shfs_index *index, int64_t session_id, int64_t *command_id)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(
-		index, &stmt,
-		"SELECT a.access_id, a.moment_ns, a.flags FROM process p"
-		" CROSS JOIN access a USING (process_id)"
-		" WHERE (p.process_id = ?1 OR p.task_id = ?1) AND a.moment_ns >= ?2",
-		shfs_arg_int(t->id), shfs_arg_int(since_boot_ns));
-
-	for (; r > 0; r = shfs_sql_next(index, stmt)) {
-		struct shfs_owner one;
-
-		r = shfs_shell_owner(index, t->id, owner->session_id,
-		                     sqlite3_column_int64(stmt, 1),
-		                     shfs_late_ns(sqlite3_column_int64(stmt, 2)), &one);
-		if (!r)
-			r = shfs_owner_set_of_shell_access(index,
-			                                   sqlite3_column_int64(stmt, 0),
-			                                   &one);
-		if (r)
-			return r;
-	}
-	return r;
-}
-
-/* Accesses have the owner of their process, but each access of a shell has its own: all
- * of them are revised if the process was not known to be a shell. */
-int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
-{
-	struct shfs_owner owner;
-	int64_t was_shell = 0;
+	struct shfs_owner owner = { 0 };
 	struct task t;
-	int r = task_load(ing->index, task_id, &t);
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT s.caller_id, coalesce(s.task_id, (SELECT t.task_id"
+	                     "  FROM task t WHERE t.boot_id = s.boot_id"
+	                     "  AND t.pid = s.pid AND t.start_ticks = s.start_ticks)),"
+	                     " s.invoker GLOB 'job *'"
+	                     " FROM session s WHERE s.session_id = ?",
+	                     shfs_arg_int(session_id));
 
+	*command_id = 0;
 	if (r <= 0)
 		return r;
-	r = attribute(ing->index, &t, &owner);
-	if (!r)
-		r = shfs_sql_int(ing->index, &was_shell,
-		                 "SELECT shell FROM task WHERE task_id = ?",
-		                 shfs_arg_int(task_id));
-	if (r >= 0)
-		r = shfs_owner_set_of_task(ing->index, task_id, &owner);
-	if (!r && owner.shell)
-		r = revise_accesses(ing->index, &t, &owner,
-		                    was_shell ? since_boot_ns : 0);
-	return r;
-}
-
-static int revise_all(struct shfs_ingest *ing, const struct shfs_ids *tasks,
-                      int64_t since_boot_ns)
-{
-	int r = tasks->n ? shfs_chunks_flush(ing) : 0;
-
-	for (size_t i = 0; i < tasks->n && !r; i++)
-		r = shfs_task_revise(ing, tasks->ids[i], since_boot_ns);
-	if (tasks->n)
-		shfs_processes_forget(ing);
-	return r;
-}
-
-static int collect_ids(struct shfs_ingest *ing, sqlite3_stmt *stmt, int r,
-                       struct shfs_ids *out)
-{
-	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
-		r = shfs_ids_add(out, sqlite3_column_int64(stmt, 0));
-		if (r)
-			return r;
-	}
-	return r;
-}
-
-int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id, unsigned max)
-{
-	_cleanup_ids_ struct shfs_ids tasks = { 0 };
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT task_id FROM task WHERE task_id > ?"
-	                     " AND session_id IS NULL ORDER BY task_id LIMIT ?",
-	                     shfs_arg_int(*task_id), shfs_arg_int(max));
-
-	r = collect_ids(ing, stmt, r, &tasks);
-	shfs_stmt_resetp(&stmt);
-	if (!r)
-		r = revise_all(ing, &tasks, 0);
-	if (r || tasks.n < max)
-		return r;
-	*task_id = tasks.ids[max - 1];
-	return 1;
-}
-
-/* --- news of hook logs --- */
-
-/*
- * News: records of a hook log that came after the processes of its session were ingested
- * (from another host, say). They may change the owners of processes that were forked
- * since, and of what the shell itself did since. Usually there are none.
- */
-struct shfs_news {
-	int64_t session_id;
-	int64_t boot_ns;     /* of the first access that can change */
-	int64_t start_ticks; /* of the first process that can change */
-	UT_hash_handle hh;
-};
-
-int shfs_news_add(struct shfs_ingest *ing, int64_t session_id, uint64_t boot_ns,
-                  uint64_t start_ticks)
-{
-	int64_t boot = MIN(shfs_sane_ns(boot_ns), ticks_ns(start_ticks));
-	int64_t ticks = boot / TICK_NS;
-	struct shfs_news *news;
-
-	HASH_FIND(hh, ing->news, &session_id, sizeof(session_id), news);
-	if (!news) {
-		news = calloc(1, sizeof(*news));
-		if (!news)
-			return -ENOMEM;
-		*news = (struct shfs_news){ session_id, boot, ticks };
-		HASH_ADD(hh, ing->news, session_id, sizeof(session_id), news);
-		if (!news->hh.tbl) {
-			free(news);
-			return -ENOMEM;
-		}
-	}
-	news->boot_ns = MIN(news->boot_ns, boot);
-	news->start_ticks = MIN(news->start_ticks, ticks);
-	return 0;
-}
-
-static int news_apply_one(struct shfs_ingest *ing, const struct shfs_news *news)
-{
-	_cleanup_ids_ struct shfs_ids tasks = { 0 };
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT t.task_id FROM session s JOIN task t"
-	                     " ON t.boot_id = s.boot_id AND t.start_ticks >= ?2"
-	                     " WHERE s.session_id = ?1 UNION"
-	                     " SELECT t.task_id FROM session s JOIN task t"
-	                     " ON t.boot_id = s.boot_id AND t.pid = s.pid"
-	                     " AND t.start_ticks = s.start_ticks WHERE s.session_id = ?1",
-	                     shfs_arg_int(news->session_id),
-	                     shfs_arg_int(news->start_ticks - 4));
-
-	r = collect_ids(ing, stmt, r, &tasks);
-	shfs_debug(COMMAND,
-	           "session %" PRId64
-	           ": its hook log came late: %zu processes are looked at again",
-	           news->session_id, tasks.n);
-	return r ? r : revise_all(ing, &tasks, news->boot_ns - AGREE_NS);
-}
-
-void shfs_news_forget(struct shfs_ingest *ing)
-{
-	struct shfs_news *news, *next;
-
-	HASH_ITER (hh, ing->news, news, next) {
-		HASH_DEL(ing->news, news);
-		free(news);
-	}
-}
-
-int shfs_news_apply(struct shfs_ingest *ing)
-{
-	int r = 0;
-
-	for (struct shfs_news *news = ing->news; news && !r; news = news->hh.next)
-		r = news_apply_one(ing, news);
-	shfs_news_forget(ing);
-	return r;
+	*command_id = sqlite3_column_int64(stmt, 0);
+	if (*command_id || sqlite3_column_int(stmt, 2))
+		return 0;
+	r = task_load(index, sqlite3_column_int64(stmt, 1), &t);
+	if (r > 0)
+		r = owner_above(index, &t, false, &owner);
+	if (r > 0)
+		*command_id = owner.command_id;
+	return MIN(r, 0);
 }

@@ -268,6 +268,8 @@ int shfs_functions_register(sqlite3 *db, struct shfs_index *index)
 		{ "file_last_ns", 1, shfs_file_last_ns },
 		{ "access_command", 1, shfs_owner_access_command },
 		{ "command_accesses", 1, shfs_owner_command_accesses },
+		{ "command_last_ns", 1, shfs_owner_command_last },
+		{ "session_caller", 1, shfs_owner_session_caller },
 	};
 	int rc = SQLITE_OK;
 

@@ -285,6 +285,18 @@ _must_check_ int shfs_apply_record(struct shfs_ingest *ing, const char *host,
 _must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
                                         struct shfs_record *rec);
 
+/* Writes the public id of a session (more: nothing else), or of a command. -ENOMEM. */
+_must_check_ int shfs_public_id(struct shfs_bytes host, struct shfs_bytes boot,
+                                uint32_t pid, uint64_t start_ticks, const uint64_t *more,
+                                size_t n, char out[static 17]);
+/* A column of text, borrowed from the row. */
+static inline struct shfs_bytes shfs_bytes_column(sqlite3_stmt *stmt, int col)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, col);
+
+	return (struct shfs_bytes){ text, sqlite3_column_bytes(stmt, col) };
+}
+
 /* Puts the name of its tree (NULL or "": this one) before an absolute path. *out is valid
  * until the next call. */
 _must_check_ int shfs_path_in_tree(struct shfs_ingest *ing, const char *tree,
@@ -354,10 +366,15 @@ static inline int64_t shfs_late_ns(uint32_t access_flags)
 _must_check_ int shfs_shell_owner(struct shfs_index *index, int64_t task_id,
                                   int64_t session_id, int64_t boot_ns, int64_t late_ns,
                                   struct shfs_owner *out);
+/* --- revise.c --- */
+
 /* Attributes a process and its accesses again; for a shell, only accesses since
  * since_boot_ns. The chunks must have been flushed. */
 _must_check_ int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id,
                                   int64_t since_boot_ns);
+
+/* Attributes a process, and all that were begun since, again. */
+_must_check_ int shfs_task_revise_below(struct shfs_ingest *ing, int64_t task_id);
 
 /* Notes that a hook log has news of a session, from boot_ns on. start_ticks: of a session
  * that is new, else UINT64_MAX. */
@@ -370,6 +387,70 @@ void shfs_news_forget(struct shfs_ingest *ing);
  * which becomes the last of them. 1: there may be more. */
 _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id,
                                       unsigned max);
+
+/* A process, its parent, and so on: a way up. at_shell: the last one is a child of a
+ * registered shell. */
+struct shfs_way_step {
+	int64_t task_id, boot_id, mark_id;
+	uint64_t pid_namespace, start_ticks, parent_start_ticks;
+	uint32_t pid, ppid, sid;
+	unsigned role; /* enum shfs_role, of all its programs */
+};
+#define SHFS_WAY_MAX 256
+struct shfs_way {
+	struct shfs_way_step steps[SHFS_WAY_MAX];
+	size_t n;
+	bool at_shell;
+};
+
+#define SHFS_TICK_NS (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
+#define SHFS_CLOCKS_AGREE_NS                                                             \
+	30000000 /* most that coarse boot time and real time differ */
+
+/* Times of records are not trusted: nothing may overflow. */
+static inline int64_t shfs_ticks_ns(uint64_t ticks)
+{
+	return MIN(ticks, (uint64_t)INT64_MAX / 4 / SHFS_TICK_NS) * SHFS_TICK_NS;
+}
+
+/* Gets the command that the marker of a process names; 0: none. */
+_must_check_ int shfs_marker_command(struct shfs_index *index, int64_t task_id,
+                                     int64_t *command_id);
+/* Gets the command in which the shell or the invoker of a session was started; 0: none is
+ * known. */
+_must_check_ int shfs_session_caller(struct shfs_index *index, int64_t session_id,
+                                     int64_t *command_id);
+
+/* --- invoker.c --- */
+
+enum shfs_role {
+	SHFS_ROLE_INVOKER = 1 << 0,    /* runs commands for somebody: claude, sshd */
+	SHFS_ROLE_TOLD = 1 << 1,       /* was told what to do: bash -c TEXT */
+	SHFS_ROLE_BARE_SHELL = 1 << 2, /* a shell without arguments */
+};
+
+/* Says what a program is by its name and its arguments: enum shfs_role. -ENOMEM. */
+_must_check_ int shfs_invoker_role(const struct shfs_rec_process *process,
+                                   unsigned *role);
+
+/*
+ * Finds which process on the way up is a command that an invoker gave: 1, and the
+ * command's owner, which is made if there is none (make); 0: none is. told: the outermost
+ * one with -c TEXT, where nothing else tells whose a process is.
+ */
+_must_check_ int shfs_invoker_command(struct shfs_index *index,
+                                      const struct shfs_way *way, bool told, bool make,
+                                      struct shfs_owner *out);
+/* Finds the command of an invoker whose first process leads this group and session, which
+ * the process is in: 1, or 0. */
+_must_check_ int shfs_invoker_of_group(struct shfs_index *index,
+                                       const struct shfs_way_step *step, uint32_t pgid,
+                                       struct shfs_owner *out);
+/* Reads again what the command is whose first process this is, if it is one: another of
+ * its programs is known. */
+_must_check_ int shfs_invoker_command_refresh(struct shfs_index *index, int64_t task_id);
+/* Removes the command of an invoker if no process is left in it. */
+_must_check_ int shfs_invoker_command_drop(struct shfs_index *index, int64_t command_id);
 
 /* --- owner.c --- */
 
@@ -404,9 +485,12 @@ _must_check_ int shfs_owner_set_of_shell_access(struct shfs_index *index,
                                                 int64_t access_id,
                                                 const struct shfs_owner *owner);
 /* Functions of SQL: access_command(access_id), NULL: none; command_accesses(command_id),
- * the number of its accesses. */
+ * the number of its accesses; command_last_ns(command_id), the end of its last one;
+ * session_caller(session_id). */
 void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void shfs_owner_command_last(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void shfs_owner_session_caller(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 
 /* --- gap.c --- */
 

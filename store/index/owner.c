@@ -168,3 +168,32 @@ void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value *
 	else
 		sqlite3_result_int64(ctx, n);
 }
+
+void shfs_owner_command_last(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	int64_t ns = 0;
+	int r = shfs_sql_int(
+		sqlite3_user_data(ctx), &ns,
+		"SELECT max(a.end_ns) FROM task t JOIN process p"
+		" ON p.process_id = t.task_id OR p.task_id = t.task_id"
+		" JOIN access a ON a.access_id = p.process_id << 32 | p.accesses"
+		" WHERE t.command_id = ?1 AND NOT t.shell",
+		shfs_arg_int(sqlite3_value_int64(argv[0])));
+
+	if (r < 0)
+		sqlite3_result_error_code(ctx, shfs_index_rc(r));
+	else if (ns)
+		sqlite3_result_int64(ctx, ns);
+}
+
+void shfs_owner_session_caller(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	int64_t command_id = 0;
+	int r = shfs_session_caller(sqlite3_user_data(ctx), sqlite3_value_int64(argv[0]),
+	                            &command_id);
+
+	if (r < 0)
+		sqlite3_result_error_code(ctx, shfs_index_rc(r));
+	else if (command_id)
+		sqlite3_result_int64(ctx, command_id);
+}

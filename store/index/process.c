@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/path.h"
+#include "common/proc.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -60,13 +61,15 @@ static int cache_add(struct shfs_ingest *ing, struct process_key key,
 	return -ENOMEM;
 }
 
-/* Gets the marker; 0: the process has none. */
+/* Gets the command that the marker names, and its marks; 0: the process has none. */
 static int get_marker(struct shfs_ingest *ing, const struct shfs_record *rec,
-                      int64_t *marker_id)
+                      int64_t *marker_id, int64_t *mark_id)
 {
-	return rec->process.marker.len
-	               ? shfs_string_id(ing, rec->process.marker, marker_id)
-	               : 0;
+	struct shfs_bytes marker = rec->process.marker, marks = shfs_marker_marks(marker);
+	int r = marks.len ? shfs_string_id(ing, marks, mark_id) : 0;
+
+	marker.len -= marks.len;
+	return !r && marker.len ? shfs_string_id(ing, marker, marker_id) : r;
 }
 
 /* Returns the column parent_start_ticks of the table task. */
@@ -91,25 +94,29 @@ static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t *task_id)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int64_t marker_id = 0;
-	int r = get_marker(ing, rec, &marker_id);
+	int64_t marker_id = 0, mark_id = 0;
+	unsigned role = 0;
+	int r = get_marker(ing, rec, &marker_id, &mark_id);
 
+	if (!r)
+		r = shfs_invoker_role(p, &role);
 	if (r)
 		return r;
 	r = shfs_sql_run(
 		ing->index,
 		"INSERT INTO task (task_id, boot_id, pid_namespace, pid, start_ticks,"
-		" ppid, parent_start_ticks, pgid, sid, seen_ns, marker_id, shell)"
-		" VALUES ((SELECT max(process_id) + 1 FROM process),"
-		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+		" ppid, parent_start_ticks, pgid, sid, seen_ns, marker_id, mark_id, role,"
+		" shell) VALUES ((SELECT max(process_id) + 1 FROM process),"
+		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, ?13,"
 		" EXISTS (SELECT 1 FROM session WHERE boot_id = ?1 AND pid = ?3"
-		"  AND start_ticks = ?4 AND pid_namespace IN (0, ?2)))",
+		"  AND start_ticks = ?4 AND pid_namespace IN (0, ?2) AND invoker = ''))",
 		shfs_arg_int(ing->producer.boot_id),
 		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
 		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid), parent_start(p),
 		shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
 		shfs_arg_int(seen_column(rec)), shfs_arg_id(marker_id),
-		shfs_arg_int(shfs_namespace_column(ing->producer.pid_namespace)));
+		shfs_arg_int(shfs_namespace_column(ing->producer.pid_namespace)),
+		shfs_arg_id(mark_id), shfs_arg_int(role));
 
 	*task_id = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
@@ -131,19 +138,20 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int64_t marker_id = 0;
-	int r = get_marker(ing, rec, &marker_id);
+	int64_t marker_id = 0, mark_id = 0;
+	int r = get_marker(ing, rec, &marker_id, &mark_id);
 
 	if (r)
 		return r;
 	r = shfs_sql_run(ing->index,
 	                 "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
-	                 " sid = ?, seen_ns = ?, marker_id = coalesce(?7, marker_id)"
+	                 " sid = ?, seen_ns = ?, marker_id = coalesce(?7, marker_id),"
+	                 " mark_id = coalesce(?8, mark_id)"
 	                 " WHERE task_id = ?6",
 	                 shfs_arg_int(p->ppid), parent_start(p),
 	                 shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
 	                 shfs_arg_int(seen_column(rec)), shfs_arg_int(task_id),
-	                 shfs_arg_id(marker_id));
+	                 shfs_arg_id(marker_id), shfs_arg_id(mark_id));
 
 	return r ? r : task_revise(ing, task_id);
 }
@@ -153,14 +161,18 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
 static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
                      int64_t task_id)
 {
-	int64_t is_nobodys = 0, marker_id = 0;
-	int r = get_marker(ing, rec, &marker_id);
+	int64_t is_nobodys = 0, marker_id = 0, mark_id = 0;
+	int r = get_marker(ing, rec, &marker_id, &mark_id);
 
-	if (!r && marker_id)
-		r = shfs_sql_int(ing->index, &is_nobodys,
-		                 "UPDATE task SET marker_id = ? WHERE task_id = ?"
-		                 " AND marker_id IS NULL RETURNING session_id IS NULL",
-		                 shfs_arg_int(marker_id), shfs_arg_int(task_id));
+	if (!r && (marker_id || mark_id))
+		r = shfs_sql_int(
+			ing->index, &is_nobodys,
+			"UPDATE task SET marker_id = coalesce(marker_id, ?1),"
+			" mark_id = coalesce(mark_id, ?2) WHERE task_id = ?3"
+			" AND (marker_id IS NULL AND ?1 OR mark_id IS NULL AND ?2)"
+			" RETURNING session_id IS NULL OR ?2 IS NOT NULL",
+			shfs_arg_id(marker_id), shfs_arg_id(mark_id),
+			shfs_arg_int(task_id));
 	return r > 0 && is_nobodys ? task_revise(ing, task_id) : MIN(r, 0);
 }
 
@@ -316,6 +328,38 @@ static int program_in_tree(struct shfs_ingest *ing, struct shfs_bytes exe,
 	return shfs_path_in_tree(ing, ing->producer.tree, exe, out);
 }
 
+/* A process that was known has executed another program: what it is, and whose it and its
+ * children are, may be another matter now. */
+static int note_next_program(struct shfs_ingest *ing, const struct shfs_record *rec,
+                             int64_t task_id)
+{
+	int64_t known = 0, given = 0;
+	unsigned role;
+	int r = shfs_invoker_role(&rec->process, &role);
+
+	if (!r)
+		r = shfs_invoker_command_refresh(ing->index, task_id);
+	if (!r)
+		r = shfs_sql_int(ing->index, &known,
+		                 "SELECT role FROM task WHERE task_id = ?",
+		                 shfs_arg_int(task_id));
+	/* the child of an invoker may have been taken for the invoker itself */
+	if (r >= 0)
+		r = shfs_sql_int(
+			ing->index, &given,
+			"SELECT o.role & ?2 FROM task t JOIN task o"
+			" ON o.boot_id = t.boot_id AND o.pid = t.ppid"
+			" AND o.pid_namespace = t.pid_namespace"
+			" AND o.start_ticks = t.start_ticks - t.parent_start_ticks"
+			" WHERE t.task_id = ?1",
+			shfs_arg_int(task_id), shfs_arg_int(SHFS_ROLE_INVOKER));
+	if (r < 0 || (!given && !(role & ~(unsigned)known)))
+		return MIN(r, 0);
+	r = shfs_sql_run(ing->index, "UPDATE task SET role = role | ? WHERE task_id = ?",
+	                 shfs_arg_int(role), shfs_arg_int(task_id));
+	return r ? r : shfs_task_revise_below(ing, task_id);
+}
+
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
@@ -348,6 +392,8 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	if (!r)
 		r = process_find(ing, rec, task_id, exe, argv, cwd, streams, environment,
 		                 out);
+	if (r > 0 && !is_first)
+		r = shfs_invoker_command_refresh(ing->index, task_id) ?: 1;
 	if (r)
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index,
@@ -361,7 +407,7 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	                 shfs_arg_int(rec->time.real_ns),
 	                 shfs_arg_int(names_outside(ing, p)));
 	*out = sqlite3_last_insert_rowid(ing->index->db);
-	return r;
+	return r || is_first ? r : note_next_program(ing, rec, task_id);
 }
 
 /* --- software --- */

@@ -95,7 +95,11 @@ CREATE TABLE session (
 	begin_ns INTEGER NOT NULL,
 	end_ns INTEGER NOT NULL,
 	commands INTEGER NOT NULL DEFAULT 0,
-	command_id INTEGER              -- of the last BEGIN
+	command_id INTEGER,             -- of the last BEGIN
+	-- of a program that runs commands for somebody (invoker.c), else '' and NULL
+	invoker TEXT NOT NULL DEFAULT '', -- kind and name: "agent claude"; pid 0: a job
+	task_id INTEGER,                -- its process, if that is known; of a job one of it
+	caller_id INTEGER               -- the command that submitted the job
 ) STRICT;
 CREATE INDEX session_shell ON session (boot_id, pid, start_ticks);
 
@@ -120,12 +124,18 @@ CREATE TABLE command (
 	end_pid INTEGER,
 	user_us INTEGER,                -- CPU time, with system_us; NULL: not known
 	system_us INTEGER,
-	max_rss_kib INTEGER
+	max_rss_kib INTEGER,
+	-- of an invoker (invoker.c): its first process, whose pid is begin_pid; number is 0, and
+	-- there is no end. Else NULL
+	task_id INTEGER,
+	shell TEXT                      -- that text is for
 ) STRICT;
 CREATE INDEX command_begin ON command (begin_ns);
 CREATE INDEX command_cwd ON command (cwd);
 CREATE INDEX command_session ON command (session_id, begin_boot_ns);
 CREATE INDEX command_number ON command (session_id, number);
+CREATE INDEX command_task ON command (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX command_of_invoker ON command (begin_pid) WHERE task_id IS NOT NULL;
 
 -- What words stood for in a shell. seq: of the record in its hook log; the last one counts.
 CREATE TABLE definition (
@@ -157,6 +167,8 @@ CREATE TABLE task (
 	sid INTEGER NOT NULL,
 	seen_ns INTEGER NOT NULL,       -- its earliest record, after its begin
 	marker_id INTEGER,              -- a string: that of its first program with one
+	mark_id INTEGER,                -- a string: its marks, likewise
+	role INTEGER NOT NULL,          -- enum shfs_role, of all its programs
 	shell INTEGER NOT NULL,         -- 1: a registered shell, see shell_access
 	session_id INTEGER,
 	command_id INTEGER

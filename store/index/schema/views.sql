@@ -11,14 +11,23 @@ FROM string s;
 
 CREATE VIEW v_session AS
 SELECT s.session_id, s.id, b.host, b.boot AS boot_id, s.pid, s.start_ticks, s.shell, s.tty,
-	s.cwd, s.begin_ns, s.end_ns, s.commands
+	s.cwd,
+	iif(s.invoker = '', s.begin_ns, (SELECT min(c.begin_ns) FROM command c
+		WHERE c.session_id = s.session_id)) AS begin_ns,
+	iif(s.invoker = '', s.end_ns, (SELECT max(c.begin_ns) FROM command c
+		WHERE c.session_id = s.session_id)) AS end_ns,
+	iif(s.invoker = '', s.commands, (SELECT count(*) FROM command c
+		WHERE c.session_id = s.session_id)) AS commands,
+	s.invoker, session_caller(s.session_id) AS caller_id
 FROM session s JOIN boot b USING (boot_id);
 
 -- The counts are computed only if they are selected.
 CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
-	c.number, c.text, c.hidden, c.redacted, c.cwd, c.begin_ns, c.end_ns, c.status,
+	c.number, c.text, c.hidden, c.redacted, c.cwd, c.begin_ns,
+	iif(c.task_id IS NULL, c.end_ns, command_last_ns(c.command_id)) AS end_ns, c.status,
+	s.invoker, coalesce(c.shell, s.shell) AS shell, c.task_id AS process_id,
 	c.user_us, c.system_us, c.max_rss_kib,
 	command_accesses(c.command_id) AS n_accesses,
 	(SELECT count(DISTINCT a.file_id) FROM access a
