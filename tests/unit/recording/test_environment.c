@@ -44,6 +44,37 @@ static void patterns_of_the_user(void **state)
 	SELECTED("!LC_*\nLC_ALL\n", "LC_TIME=de\0LC_ALL=C\0", "LC_ALL=C\0");
 }
 
+#define MARKS(environ, expected)                                                         \
+	has_marks((struct shfs_bytes){ environ, sizeof(environ) - 1 }, expected)
+
+static void has_marks(struct shfs_bytes environ, const char *expected)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	shfs_environment_marks(environ, &out);
+	shfs_buf_u8(&out, 0);
+	assert_string_equal(out.data, expected);
+}
+
+/* Jobs of clusters and agents; a value that is no name says nothing. */
+static void marks(void **state)
+{
+	MARKS("", "");
+	MARKS("PATH=/bin\0AGENT=x\0JOB_ID=7\0", "");
+	MARKS("CLAUDECODE=1\0", " agent claude");
+	MARKS("CLAUDECODE=\0", "");
+	MARKS("CODEX_SANDBOX=seatbelt\0AI_AGENT=my-agent@1.2\0", " agent my-agent");
+	MARKS("AI_AGENT=two words\0GEMINI_CLI=1\0", " agent gemini");
+	MARKS("AI_AGENT=$(rm)\0", "");
+	MARKS("SLURM_JOB_ID=12\0", " job slurm 12");
+	MARKS("SLURM_JOB_ID=12\0SLURM_ARRAY_JOB_ID=10\0SLURM_ARRAY_TASK_ID=2\0",
+	      " job slurm 10_2");
+	MARKS("JOB_ID=7\0SGE_ROOT=/s\0SGE_TASK_ID=undefined\0", " job sge 7");
+	MARKS("JOB_ID=7\0SGE_ROOT=/s\0SGE_TASK_ID=3\0", " job sge 7_3");
+	MARKS("LSB_JOBID=5\0LSB_JOBINDEX=0\0", " job lsf 5");
+	MARKS("PBS_JOBID=9.host\0CURSOR_AGENT=1\0", " job pbs 9.host agent cursor-agent");
+}
+
 /* What is too long is said to be cut, and the rest stays. */
 static void long_values(void **state)
 {
@@ -99,6 +130,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(listed_variables),
 		cmocka_unit_test(patterns_of_the_user),
+		cmocka_unit_test(marks),
 		cmocka_unit_test(long_values),
 		cmocka_unit_test(environment_of_a_process),
 	};
