@@ -715,11 +715,20 @@ static int find_kept_names(struct shfs_undo_plan *p)
 
 /* --- one name --- */
 
+static void free_left_xattrs(struct shfs_undo_file *u)
+{
+	for (size_t i = 0; i < u->n_left_xattrs; i++) {
+		free(u->left_xattrs[i].name);
+		free(u->left_xattrs[i].value);
+	}
+	free(u->left_xattrs);
+}
+
 /* Nothing is expected at a name that is to be given back. */
 static int check_free(struct shfs_undo_plan *p, struct shfs_past_entry *e)
 {
 	struct shfs_undo_entry *u = e->plan;
-	struct shfs_undo_file by = { 0 };
+	_cleanup_(free_left_xattrs) struct shfs_undo_file by = { 0 };
 	struct stat st;
 	bool between;
 	int r;
@@ -742,7 +751,7 @@ static int check_free(struct shfs_undo_plan *p, struct shfs_past_entry *e)
 static int check_name(struct shfs_undo_plan *p, struct shfs_past_entry *e)
 {
 	struct shfs_undo_entry *u = e->plan;
-	struct shfs_undo_file by = { 0 };
+	_cleanup_(free_left_xattrs) struct shfs_undo_file by = { 0 };
 	bool between;
 	int r;
 
@@ -965,11 +974,7 @@ void shfs_undo_plan_clear(struct shfs_undo_plan *p)
 			shfs_version_clear(&u->left);
 			shfs_buf_free(&u->merged);
 			free(u->other_name);
-			for (size_t i = 0; i < u->n_left_xattrs; i++) {
-				free(u->left_xattrs[i].name);
-				free(u->left_xattrs[i].value);
-			}
-			free(u->left_xattrs);
+			free_left_xattrs(u);
 		}
 		free(TAKE_PTR(f->plan));
 	}
