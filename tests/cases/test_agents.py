@@ -126,6 +126,7 @@ def draw(random, project):
     return calls, texts
 
 
+@pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])  # they miss contents that were soon changed again
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_tool_call(sandbox, seed):
     """Each call is a command with its text, and with what it did; undone are the 7th alone, all, and all but what a person
@@ -178,6 +179,7 @@ def commands_of(sandbox, *args):
     return [(c["invoker"], c["text"]) for c in rows(sandbox, *args) if c["text"]]
 
 
+@pytest.mark.backends(without=["fanotify"])  # it knows no process that has ended at once
 @pytest.mark.users("ordinary")
 def test_agents_in_agents_and_shells_that_they_type_into(sandbox):
     """The nearest agent counts; a shell that an agent keeps open is a part of it; what a call leaves running stays of it."""
@@ -231,6 +233,7 @@ def test_what_is_no_command_of_its_own(sandbox):
     assert commands_of(sandbox, "--by", "agent") == []
 
 
+@pytest.mark.backends(without=["fanotify"])  # it knows no process that has ended at once
 @pytest.mark.users("ordinary")
 def test_without_a_shell_of_the_user(sandbox):
     """A notebook's kernel, a server's task, a job of a cluster: what each runs is a command, in a session of its own."""
