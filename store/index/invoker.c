@@ -608,12 +608,16 @@ static int pick_by_name(struct shfs_index *index, const struct shfs_way *way,
 			continue;
 		r = invoker == i + 1 ? !is_bare_shell(&way->steps[i])
 		                     : is_agent(index, way->steps[invoker].task_id);
+		if (!r)
+			continue;
 		if (r > 0)
-			r = !is_part_of_invoker(index, &way->steps[i],
-			                        &way->steps[invoker]);
-		*root = i;
-		if (r)
+			r = is_part_of_invoker(index, &way->steps[i],
+			                       &way->steps[invoker]);
+		if (r < 0)
 			return r;
+		*root = i;
+		if (!r)
+			return 1;
 	}
 	return 0;
 }
