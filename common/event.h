@@ -119,8 +119,8 @@ struct shfs_event_process {
 
 struct shfs_event_file {
 	__u64 id;  /* CLOSE and WRITE: of the open file, unique as long as that exists; 0:
-	              no WRITE was reported for it. EXCHANGED: ino of the other file, or
-	              0 */
+	              no WRITE was reported for it. EXCHANGED: ino of the other file; 0:
+	              unknown */
 	__u64 dev; /* st_dev of stat(2), if the driver can know it; 0: the file system of
 	              the root */
 	__u64 ino;

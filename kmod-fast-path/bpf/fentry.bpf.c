@@ -61,7 +61,8 @@ static __always_inline void send_renamed(struct dentry *from, struct dentry *to,
                                          u32 flags)
 {
 	struct location location, place2;
-	struct inode *inode = from->d_inode;
+	struct inode *inode = from->d_inode, *other = to->d_inode;
+	u64 id = 0;
 	bool below;
 
 	if (!inode || !watched())
@@ -69,10 +70,12 @@ static __always_inline void send_renamed(struct dentry *from, struct dentry *to,
 	below = find_dentry_place(from, NULL, &location);
 	if (!find_dentry_place(to, NULL, &place2) && !below)
 		return;
-	if (to->d_inode && !(flags & SHFS_EVENT_EXCHANGED))
+	if (other && flags & SHFS_EVENT_EXCHANGED)
+		id = other->i_ino;
+	else if (other)
 		flags |= SHFS_EVENT_REPLACED;
 	send_event_of_two(SHFS_EVENT_RENAME, flags | kind_flag(inode), inode, from,
-	                  &location, to, &place2);
+	                  &location, to, &place2, id);
 }
 
 /* The kernel calls d_move once a rename has succeeded; both dentries still have their old
@@ -188,7 +191,7 @@ int BPF_PROG(on_link, struct dentry *from, void *idmap, struct inode *dir,
 	find_dentry_place(from, NULL, &location);
 	if (!from->d_hash.pprev) /* made by O_TMPFILE: it had no name */
 		location.key = location.len = 0;
-	send_event_of_two(SHFS_EVENT_LINK, 0, inode, from, &location, to, &place2);
+	send_event_of_two(SHFS_EVENT_LINK, 0, inode, from, &location, to, &place2, 0);
 	return 0;
 }
 

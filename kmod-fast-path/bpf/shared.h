@@ -535,12 +535,13 @@ full:
 	count_lost();
 }
 
-/* Sends an event with two names: either of them may be outside of the root (key 0). */
+/* Sends an event with two names: either of them may be outside of the root (key 0). id:
+ * inode number of the other file of an exchange. */
 static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode *inode,
                                               struct dentry *from,
                                               const struct location *location,
                                               struct dentry *to,
-                                              const struct location *place2)
+                                              const struct location *place2, u64 id)
 {
 	struct shfs_bpf_record *record;
 	struct who who;
@@ -554,7 +555,7 @@ static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode 
 		return;
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	fill_record(record, type, flags, &who, inode, location, 0);
+	fill_record(record, type, flags, &who, inode, location, id);
 	record->directory2 = place2->key;
 	record->name_len = 0;
 	if (location->key) {

@@ -639,6 +639,17 @@ static void set_looked(struct shfs_composer *c, struct shfs_event *event,
 		event->flags |= SHFS_EVENT_CONFIRMED;
 }
 
+/* Which other file was exchanged: it has the first path since. */
+static void set_exchanged(struct shfs_composer *c, struct shfs_event *event,
+                          const char *path)
+{
+	struct stat st;
+
+	if (event->flags & SHFS_EVENT_EXCHANGED && c->ops.look &&
+	    !c->ops.look(c->arg, path, &st) && !is_looked_late(c, event, path))
+		event->file.id = st.st_ino;
+}
+
 static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *record)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 }, path2 = { 0 };
@@ -667,6 +678,8 @@ static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *rec
 		set_looked(c, event, is_below2 ? path2.data : (two ? NULL : path.data),
 		           record->type == SHFS_EVENT_LINK && is_below ? path.data
 		                                                       : NULL);
+	if (is_below && is_below2)
+		set_exchanged(c, event, path.data);
 	if (is_below)
 		shfs_buf_add(&c->event, path.data, path.len);
 	event->text_len = (uint16_t)(is_below ? path.len : 0);

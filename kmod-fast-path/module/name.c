@@ -22,6 +22,7 @@ struct change {
 	struct dentry *dentry; /* held by the traced function's caller */
 	u16 type;
 	u32 flags, len, len2;
+	u64 other;
 	struct shfs_event_file file;
 	char text[2 * SHFS_EVENT_PATH_MAX];
 };
@@ -87,6 +88,7 @@ struct what {
 	struct dentry *dentry; /* the file of the event */
 	struct dentry *name, *name2; /* text, text2; NULL: none */
 	const char *string; /* text2 */
+	u64 other; /* inode number of the other file of an exchange */
 };
 
 static struct change *make_change(struct shfs_subscription *sub, const struct what *what)
@@ -102,6 +104,7 @@ static struct change *make_change(struct shfs_subscription *sub, const struct wh
 	change->dentry = what->dentry;
 	change->type = what->type;
 	change->flags = what->flags;
+	change->other = what->other;
 	change->len = 0;
 	change->len2 = 0;
 	memset(&change->file, 0, sizeof(change->file));
@@ -169,6 +172,7 @@ static void report_change(struct shfs_subscription *sub, struct change *change)
 	struct shfs_event *event;
 
 	finish_file(sub, change);
+	change->file.id = change->other;
 	shfs_event_begin(ring);
 	event = shfs_event_make(sub, ring, change->type, change->len, change->len2);
 	if (event) {
@@ -237,10 +241,12 @@ static int enter_rename(struct kretprobe_instance *instance, struct pt_regs *reg
 	/* two names of one file: the call changes nothing */
 	if (d_inode(from) == d_inode(to))
 		return 1;
-	if (flags & RENAME_EXCHANGE)
+	if (flags & RENAME_EXCHANGE) {
 		what.flags = SHFS_EVENT_EXCHANGED;
-	else if (d_is_positive(to))
+		what.other = d_is_positive(to) ? d_inode(to)->i_ino : 0;
+	} else if (d_is_positive(to)) {
 		what.flags = SHFS_EVENT_REPLACED;
+	}
 	what.dentry = from;
 	what.name = from;
 	what.name2 = to;

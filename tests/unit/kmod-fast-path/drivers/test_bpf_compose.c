@@ -300,6 +300,40 @@ static void test_what_later_records_confirm(void **state)
 	shfs_composer_free(c);
 }
 
+static const char *changed_again; /* a path, by a record that follows */
+
+static bool is_changed_again(void *arg, const char *path, uint64_t until_ns)
+{
+	return changed_again && !strcmp(path, changed_again);
+}
+
+/* Each name of an exchange is looked up, unless it may lead to a third file by now. */
+static void test_which_files_were_exchanged(void **state)
+{
+	static const struct shfs_composer_ops ops = { tell, look, real, is_told,
+		                                      is_changed_again };
+	static const char *const again[] = { NULL, "d/a", "d/b" };
+	struct room r = make(SHFS_EVENT_RENAME, SHFS_BPF_GIVEN | SHFS_EVENT_EXCHANGED, 2,
+	                     "a", "b");
+	struct shfs_composer *c;
+
+	told.count = 0;
+	assert_int_equal(shfs_composer_new(ROOT, 7, false, &ops, NULL, &c), 0);
+	tell_directory(c, 2, "d", 2, WHOLE);
+	r.record.directory2 = 2;
+	for (unsigned i = 0; i < ARRAY_SIZE(again); i++) {
+		changed_again = again[i];
+		assert_int_equal(take(c, &r), 0);
+		assert_int_equal(event(i)->file.ino, i == 2 ? 0 : 5);
+		assert_int_equal(event(i)->file.id, i == 1 ? 0 : 5);
+	}
+	changed_again = NULL;
+	r.record.flags = SHFS_BPF_GIVEN;
+	assert_int_equal(take(c, &r), 0);
+	assert_int_equal(event(3)->file.id, 0);
+	shfs_composer_free(c);
+}
+
 static void test_lost(void **state)
 {
 	struct shfs_composer *c = new_composer();
@@ -408,6 +442,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_given_paths),
 	cmocka_unit_test(test_what_later_records_change),
 	cmocka_unit_test(test_what_later_records_confirm),
+	cmocka_unit_test(test_which_files_were_exchanged),
 	cmocka_unit_test(test_lost),
 	cmocka_unit_test(test_processes),
 	cmocka_unit_test(test_bad_records),
