@@ -177,10 +177,11 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 }
 
 /* Has the file a single name, and is that remembered as another than the event's? */
-static bool has_another_name(const struct shfs_recorder *r, const struct happening *h)
+static bool has_another_name(const struct shfs_recorder *r, const struct happening *h,
+                             const struct shfs_event_file *file)
 {
-	return h->file.nlink == 1 &&
-	       shfs_paths_other(r->paths, paths_file_of(&h->file), h->path);
+	return file->nlink == 1 &&
+	       shfs_paths_other(r->paths, paths_file_of(file), h->path);
 }
 
 /* How far two clocks of the kernel may be apart. */
@@ -193,6 +194,13 @@ static bool is_changed_since(const struct happening *h, int64_t ctime_ns)
 	return (h->event->type == SHFS_EVENT_RENAME ||
 	        h->event->type == SHFS_EVENT_LINK) &&
 	       ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
+}
+
+/* A file that was looked up by a name of the event: may another one have had that? */
+static bool may_be_later_file(const struct shfs_recorder *r, const struct happening *h,
+                              const struct shfs_event_file *file)
+{
+	return has_another_name(r, h, file) || is_changed_since(h, file->ctime_ns);
 }
 
 /* Do both names of a link lead to the file of the event still, or did they when a later
@@ -212,7 +220,7 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
 
 	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
-	            : !has_another_name(r, h) && !is_changed_since(h, h->file.ctime_ns))
+	            : !may_be_later_file(r, h, &h->file))
 		return;
 	h->moved_on = true;
 	if (!was.ino && is_confirmed(r, h))
@@ -584,21 +592,20 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	return held;
 }
 
-/* Takes the content of the other file of an exchange, of which the event has at most the
- * inode number. */
+/* Takes the content of the other file of an exchange. Its inode number is known from
+ * earlier events or from this one, or else nobody can say which file it was. */
 static struct shfs_held content_exchanged(struct shfs_recorder *r,
                                           const struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
+	bool looked_up = !was.ino && h->event->flags & SHFS_EVENT_INEXACT;
 	struct shfs_event_file file;
 	struct stat st;
 
 	if (!was.ino)
 		was = (struct shfs_paths_file){ h->file.dev, h->event->file.id };
 	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
-	    !S_ISREG(st.st_mode) ||
-	    (was.ino ? was.ino != st.st_ino
-	             : is_changed_since(h, shfs_timespec_ns(st.st_ctim))))
+	    !S_ISREG(st.st_mode) || st.st_ino != was.ino)
 		return content_unread(r, was);
 	file = (struct shfs_event_file){
 		.dev = h->file.dev,
@@ -609,6 +616,8 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 		.mode = st.st_mode,
 		.nlink = (uint32_t)st.st_nlink,
 	};
+	if (looked_up && may_be_later_file(r, h, &file))
+		return content_unread(r, was);
 	return shfs_contents_take(r->contents, &file, h->path, -1, h->time.real_ns,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
 }

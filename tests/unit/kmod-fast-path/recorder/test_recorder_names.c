@@ -278,12 +278,13 @@ static void an_exchange_tells_of_both(void **state)
 	scene_end(&s);
 }
 
-/* Its other file was never recorded, and what has its name now has changed since. */
-static void an_exchange_tells_of_no_later_file(void **state)
+/* Its other file was never recorded, and only the later event says which one it was. */
+static void an_exchange_tells_of_no_unknown_file(void **state)
 {
 	struct scene s;
 	_cleanup_free_ struct kit_journal *j = NULL;
 	const struct shfs_record *rec;
+	struct stat st;
 	union event e;
 
 	scene_begin(&s);
@@ -297,6 +298,8 @@ static void an_exchange_tells_of_no_later_file(void **state)
 	fill(&s, &e, SHFS_EVENT_RENAME, PID, "d", "c");
 	fill_file(&s, &e, "c");
 	e.event.flags = SHFS_EVENT_EXCHANGED;
+	assert_ok(fstatat(s.r.root_fd, "d", &st, 0));
+	e.event.file.id = st.st_ino;
 	happens_now(&e);
 	tell(&s, &e);
 	j = scene_journal(&s);
@@ -350,6 +353,51 @@ static void an_exchange_names_the_other_file(void **state)
 	scene_end(&s);
 }
 
+/* The names are looked up late: the first one leads to a third file by now, which is
+ * known by another name, or has changed since, or the driver has seen it come. */
+static void an_exchange_tells_of_no_later_file(void **state)
+{
+	enum { AS_IT_WAS, OTHER_NAME, CHANGED, NOT_TOLD, N_CASES };
+
+	for (int i = AS_IT_WAS; i < N_CASES; i++) {
+		struct scene s;
+		_cleanup_free_ struct kit_journal *j = NULL;
+		const struct shfs_record *rec;
+		struct stat st;
+		union event e;
+
+		scene_begin(&s);
+		late_scene(&s, "bpf-tracepoints");
+		make_known(&s, "a", 1);
+		write_now(&s, "b", 5000, 2);
+		if (i == OTHER_NAME)
+			make_known(&s, "third", 3);
+		else
+			write_now(&s, "third", 5000, 3);
+		assert_ok(renameat2(s.r.root_fd, "a", s.r.root_fd, "b", RENAME_EXCHANGE));
+		if (i != AS_IT_WAS)
+			rename_now(&s, "third", "a");
+		assert_ok(fstatat(s.r.root_fd, "a", &st, 0));
+		fill(&s, &e, SHFS_EVENT_RENAME, PID, "a", "b");
+		fill_file(&s, &e, "b");
+		e.event.flags = SHFS_EVENT_EXCHANGED | SHFS_EVENT_INEXACT;
+		e.event.file.id = i == NOT_TOLD ? 0 : st.st_ino;
+		happens_now(&e);
+		if (i == CHANGED)
+			e.event.time_ns -= 1000000000;
+		tell(&s, &e);
+		j = scene_journal(&s);
+		rec = &j->recs[j->n - 1];
+		assert_int_equal(rec->pathop.op, SHFS_OP_EXCHANGE);
+		kit_assert_object(&s.kit, &rec->pathop.content, 5000, 1);
+		if (i == AS_IT_WAS)
+			kit_assert_object(&s.kit, &rec->pathop.victim, 5000, 2);
+		else
+			assert_false(rec->pathop.victim.flags & SHFS_CONTENT_KNOWN);
+		scene_end(&s);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +411,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_link_is_known_by_both_names),
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
 		cmocka_unit_test(an_exchange_tells_of_both),
+		cmocka_unit_test(an_exchange_tells_of_no_unknown_file),
 		cmocka_unit_test(an_exchange_tells_of_no_later_file),
 		cmocka_unit_test(an_exchange_names_the_other_file),
 	};
