@@ -555,13 +555,19 @@ static int leads_to(struct shfs_composer *c, uint64_t key, const char *text, siz
 	return r ? (r == -ENOENT ? 0 : -1) : !strcmp(found.data, path);
 }
 
+bool shfs_bpf_record_changes_names(const struct shfs_bpf_record *record)
+{
+	return record->type == SHFS_EVENT_RENAME || record->type == SHFS_EVENT_LINK ||
+	       record->type == SHFS_EVENT_UNLINK;
+}
+
 bool shfs_composer_may_change(struct shfs_composer *c,
                               const struct shfs_bpf_record *record, const char *path)
 {
-	if (record->type != SHFS_EVENT_RENAME && record->type != SHFS_EVENT_LINK &&
-	    record->type != SHFS_EVENT_UNLINK)
+	if (!shfs_bpf_record_changes_names(record))
 		return false;
-	return leads_to(c, record->directory, record->text, record->name_len, path) ||
+	return (record->type != SHFS_EVENT_LINK &&
+	        leads_to(c, record->directory, record->text, record->name_len, path)) ||
 	       (has_two_paths(record->type) &&
 	        leads_to(c, record->directory2, record->text + record->name2_at,
 	                 record->name2_len, path));
@@ -587,14 +593,11 @@ int shfs_composer_confirms(struct shfs_composer *c, const struct shfs_bpf_record
 	if (names &&
 	    leads_to(c, record->directory, record->text, record->name_len, path) > 0)
 		return record->ino == ino ? 1 : -1;
-	if (!shfs_composer_may_change(c, record, path))
-		return 0;
-	return has_two_paths(record->type) &&
-	                       leads_to(c, record->directory, record->text,
-	                                record->name_len, path) > 0 &&
-	                       leads_on_to(c, record, ino)
-	               ? 1
-	               : -1;
+	if (has_two_paths(record->type) &&
+	    leads_to(c, record->directory, record->text, record->name_len, path) > 0 &&
+	    leads_on_to(c, record, ino))
+		return 1;
+	return shfs_composer_may_change(c, record, path) ? -1 : 0;
 }
 
 /* Was another file looked up, which got the name later? After more time than this, that
@@ -604,7 +607,7 @@ int shfs_composer_confirms(struct shfs_composer *c, const struct shfs_bpf_record
 static bool is_looked_late(struct shfs_composer *c, const struct shfs_event *event,
                            const char *path)
 {
-	return has_two_paths(event->type) && c->ops.is_changed_again &&
+	return c->ops.is_changed_again &&
 	       c->ops.is_changed_again(c->arg, path, event->time_ns + CTIME_SHOWS_NS);
 }
 

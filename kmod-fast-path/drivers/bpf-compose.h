@@ -55,6 +55,9 @@ bool shfs_bpf_record_is_whole(const struct shfs_bpf_record *record, size_t size)
 _must_check_ int shfs_compose(struct shfs_composer *c,
                               const struct shfs_bpf_record *record, size_t size);
 
+/* Is it of a change of names: a rename, a link, or an unlink? */
+bool shfs_bpf_record_changes_names(const struct shfs_bpf_record *record);
+
 /* May this record, which was not taken yet, change what the path below the root leads to?
  * True also where a directory that it names is not known yet. */
 bool shfs_composer_may_change(struct shfs_composer *c,

@@ -75,6 +75,10 @@ struct shfs_driver {
 	unsigned long next; /* position of the record after the one that is drained */
 	const char *data;
 	size_t page;
+
+	/* where the ring has changes of names that are not drained yet, up to searched */
+	unsigned long *names, searched;
+	size_t first_name, n_names, names_cap;
 };
 
 /* --- content --- */
@@ -347,15 +351,58 @@ static const struct shfs_bpf_record *look_ahead(const struct shfs_driver *d,
 	return NULL;
 }
 
+/* Finds the changes of names up to until_ns that are not drained yet. Each record is
+ * looked at once, however many paths are asked for. */
+static int find_name_changes(struct shfs_driver *d, uint64_t until_ns)
+{
+	unsigned long end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE), next;
+	const struct shfs_bpf_record *record;
+	size_t size;
+
+	while (d->first_name < d->n_names && d->names[d->first_name] < d->next)
+		d->first_name++;
+	d->searched = MAX(d->searched, d->next);
+	for (; d->searched < end && !record_at(d, d->searched, &record, &size, &next);
+	     d->searched = next) {
+		if (!record || !shfs_bpf_record_is_whole(record, size))
+			continue;
+		if (record->time_ns > until_ns)
+			break;
+		if (!shfs_bpf_record_changes_names(record))
+			continue;
+		if (!MAKE_ROOM(d->names, d->n_names, d->names_cap))
+			return -ENOMEM;
+		d->names[d->n_names++] = d->searched;
+	}
+	return 0;
+}
+
+/* Gives back the room of the changes that were drained. */
+static void drop_name_changes(struct shfs_driver *d)
+{
+	d->n_names -= d->first_name;
+	if (d->first_name && d->n_names)
+		memmove(d->names, d->names + d->first_name,
+		        d->n_names * sizeof(*d->names));
+	d->first_name = 0;
+}
+
 static bool is_changed_again(void *arg, const char *path, uint64_t until_ns)
 {
-	const struct shfs_driver *d = arg;
+	struct shfs_driver *d = arg;
 	const struct shfs_bpf_record *record;
-	unsigned long at = d->next;
+	unsigned long next;
+	size_t size;
 
-	while ((record = look_ahead(d, &at, until_ns)))
+	if (find_name_changes(d, until_ns))
+		return true;
+	for (size_t i = d->first_name; i < d->n_names; i++) {
+		if (record_at(d, d->names[i], &record, &size, &next) ||
+		    record->time_ns > until_ns)
+			break;
 		if (shfs_composer_may_change(d->composer, record, path))
 			return true;
+	}
 	return false;
 }
 
@@ -385,6 +432,7 @@ static int driver_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	d->sink = sink;
 	d->sink_arg = arg;
 	shfs_pins_begin(d->pins);
+	drop_name_changes(d);
 	r = drain_ring(d);
 	shfs_pins_end(d->pins);
 	if (!r)
@@ -534,6 +582,7 @@ static void driver_close(struct shfs_driver *d)
 	tracepoints_bpf__destroy(d->tracepoints);
 	shfs_closep(&d->root_fd);
 	shfs_closep(&d->namespace_fd);
+	free(d->names);
 	free(d);
 }
 

@@ -191,9 +191,7 @@ static bool has_another_name(const struct shfs_recorder *r, const struct happeni
  * be another file, which has got the name later. */
 static bool is_changed_since(const struct happening *h, int64_t ctime_ns)
 {
-	return (h->event->type == SHFS_EVENT_RENAME ||
-	        h->event->type == SHFS_EVENT_LINK) &&
-	       ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
+	return ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
 }
 
 /* A file that was looked up by a name of the event: may another one have had that? */

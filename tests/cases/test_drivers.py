@@ -304,6 +304,15 @@ def test_replaced_before_an_exchange_is_looked_up(watch, sandbox):
     assert exchange.ino in (0, numbers[0]) and exchange.id in (0, numbers[1]), (exchange, numbers)
 
 
+def test_replaced_before_a_change_is_looked_up(watch, sandbox):
+    """Nor for what was truncated, or got another mode."""
+    sandbox.sh("echo 1 > a; echo 2 > b; echo 3 > c; echo 4 > d")
+    numbers = {name: os.stat(f"{watch.root}/{name}").st_ino for name in ("a", "b")}
+    code = "import os; os.truncate('a', 1); os.chmod('b', 0o600); os.rename('c', 'a'); os.rename('d', 'b')"
+    for event in watch.run("/usr/bin/python3", "-c", code, options=["--late"]).of("TRUNCATE", "CHANGE"):
+        assert event.ino in (0, numbers[event.path]), (event, numbers)
+
+
 def test_a_directory_is_replaced(watch):
     """Its end is told by nothing but the rename; what comes then is told at once."""
     sandbox = watch.sandbox

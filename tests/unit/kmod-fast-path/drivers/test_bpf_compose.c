@@ -253,6 +253,7 @@ static void test_what_later_records_change(void **state)
 	assert_true(may_change(c, make(SHFS_EVENT_LINK, given, 2, "x", "e/../h"), "d/h"));
 	assert_true(may_change(c, make(SHFS_EVENT_UNLINK, given, 3, "project/dir/h", ""),
 	                       "real/h"));
+	assert_false(may_change(c, make(SHFS_EVENT_LINK, given, 2, "h", "x"), "d/h"));
 	assert_false(may_change(c, make(SHFS_EVENT_RENAME, given, 2, "x", "h"), "h"));
 	assert_false(may_change(c, make(SHFS_EVENT_RENAME, given, 2, "x", "xh"), "d/h"));
 	assert_false(may_change(c, make(SHFS_EVENT_UNLINK, given, 2, "e/h", ""), "d/h"));
@@ -295,6 +296,9 @@ static void test_what_later_records_confirm(void **state)
 	assert_int_equal(confirms(c, make(SHFS_EVENT_RENAME, given, 2, "h", "x"), 5), 1);
 	assert_int_equal(confirms(c, make(SHFS_EVENT_RENAME, given, 2, "h", "x"), 6), -1);
 	assert_int_equal(confirms(c, make(SHFS_EVENT_RENAME, given, 2, "x", "h"), 5), -1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_LINK, given, 2, "h", "x"), 5), 1);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_LINK, given, 2, "h", "x"), 6), 0);
+	assert_int_equal(confirms(c, make(SHFS_EVENT_LINK, given, 2, "x", "h"), 5), -1);
 	assert_int_equal(confirms(c, make(SHFS_EVENT_UNLINK, given, 2, "h", ""), 5), -1);
 	assert_int_equal(confirms(c, make(SHFS_EVENT_UNLINK, given, 2, "x", ""), 5), 0);
 	shfs_composer_free(c);
@@ -331,6 +335,31 @@ static void test_which_files_were_exchanged(void **state)
 	r.record.flags = SHFS_BPF_GIVEN;
 	assert_int_equal(take(c, &r), 0);
 	assert_int_equal(event(3)->file.id, 0);
+	shfs_composer_free(c);
+}
+
+/* Nor is a third file looked up for what was truncated, or got another mode. */
+static void test_which_file_was_changed(void **state)
+{
+	static const struct shfs_composer_ops ops = { tell, look, real, is_told,
+		                                      is_changed_again };
+	static const unsigned types[] = { SHFS_EVENT_TRUNCATE, SHFS_EVENT_CHANGE };
+	struct shfs_composer *c;
+
+	told.count = 0;
+	assert_int_equal(shfs_composer_new(ROOT, 7, false, &ops, NULL, &c), 0);
+	tell_directory(c, 2, "d", 2, WHOLE);
+	for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
+		struct room r = make(types[i], SHFS_BPF_GIVEN, 2, "a", "");
+
+		changed_again = NULL;
+		assert_int_equal(take(c, &r), 0);
+		assert_int_equal(event(2 * i)->file.ino, 5);
+		changed_again = "d/a";
+		assert_int_equal(take(c, &r), 0);
+		assert_int_equal(event(2 * i + 1)->file.ino, 0);
+	}
+	changed_again = NULL;
 	shfs_composer_free(c);
 }
 
@@ -443,6 +472,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_later_records_change),
 	cmocka_unit_test(test_what_later_records_confirm),
 	cmocka_unit_test(test_which_files_were_exchanged),
+	cmocka_unit_test(test_which_file_was_changed),
 	cmocka_unit_test(test_lost),
 	cmocka_unit_test(test_processes),
 	cmocka_unit_test(test_bad_records),

@@ -212,6 +212,44 @@ static void changed_since_it_may_be_another(void **state)
 	scene_end(&s);
 }
 
+/* So it may be what was truncated, or got another mode. */
+static void changed_since_another_may_be_meant(void **state)
+{
+	static const enum shfs_event_type types[] = { SHFS_EVENT_TRUNCATE,
+		                                      SHFS_EVENT_CHANGE };
+
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(types); i++) {
+		struct scene s;
+		_cleanup_free_ struct kit_journal *j = NULL;
+		const struct shfs_record *rec;
+		bool later = i % 2;
+		union event e;
+
+		scene_begin(&s);
+		late_scene(&s, "bpf-tracepoints");
+		write_now(&s, "a", 5000, 1);
+		fill(&s, &e, types[i / 2], PID, "a", "");
+		fill_file(&s, &e, "a");
+		e.event.flags = SHFS_EVENT_INEXACT;
+		happens_now(&e);
+		if (later)
+			e.event.time_ns -= 1000000000;
+		tell(&s, &e);
+		j = scene_journal(&s);
+		rec = &j->recs[j->n - 1];
+		assert_int_equal(rec->type, SHFS_REC_PATHOP);
+		if (later)
+			assert_int_equal(rec->pathop.ino, 0);
+		else
+			assert_int_not_equal(rec->pathop.ino, 0);
+		if (later)
+			assert_false(rec->pathop.content.flags & SHFS_CONTENT_OBJECT);
+		else
+			kit_assert_object(&s.kit, &rec->pathop.content, 5000, 1);
+		scene_end(&s);
+	}
+}
+
 /* A linked file has changed since: its content is unknown, and both names tell which. */
 static void a_link_is_known_by_both_names(void **state)
 {
@@ -408,6 +446,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_secret_name_that_was_not_seen),
 		cmocka_unit_test(what_has_moved_on_may_have_another_name),
 		cmocka_unit_test(changed_since_it_may_be_another),
+		cmocka_unit_test(changed_since_another_may_be_meant),
 		cmocka_unit_test(a_link_is_known_by_both_names),
 		cmocka_unit_test(a_link_has_not_written_an_old_file),
 		cmocka_unit_test(an_exchange_tells_of_both),
