@@ -7,11 +7,12 @@ import random
 
 import pytest
 
-from harness import seeds
+from harness import PREFIX, seeds
 from test_forget import places
 
 SEEDS = seeds(2, an_hour=400)
 CALLS = 20
+SHFS = f"{PREFIX}/bin/shfs"
 
 # An agent that is told what to do, a line each: how, and what. It notes the tree after each.
 AGENT = """
@@ -179,7 +180,6 @@ def commands_of(sandbox, *args):
     return [(c["invoker"], c["text"]) for c in rows(sandbox, *args) if c["text"]]
 
 
-@pytest.mark.backends(without=["fanotify"])  # it knows no process that has ended at once
 @pytest.mark.users("ordinary")
 def test_agents_in_agents_and_shells_that_they_type_into(sandbox):
     """The nearest agent counts; a shell that an agent keeps open is a part of it; what a call leaves running stays of it."""
@@ -236,34 +236,52 @@ def test_what_is_no_command_of_its_own(sandbox):
 @pytest.mark.backends(without=["fanotify"])  # it knows no process that has ended at once
 @pytest.mark.users("ordinary")
 def test_without_a_shell_of_the_user(sandbox):
-    """A notebook's kernel, a server's task, a job of a cluster: what each runs is a command, in a session of its own."""
+    """What a notebook's kernel or a server's task runs is a command, in a session of its own."""
     sandbox.mount()
-    sh = sandbox.shell("bash")
-    sh.run("env > submitted; : sbatch job.sh")
-    env = dict(v.split("=", 1) for v in sandbox.read("submitted").decode().splitlines() if v.startswith("SHFS_"))
-    # a notebook: "!cp a b" is sh -c, and a program that a cell calls
+    # "!cp a b" is sh -c; and a program that a cell calls
     kernel = "import os, subprocess\nos.system('echo 1 > cell1')\nsubprocess.run(['cp', 'cell1', 'cell2'])\nopen('own', 'w')\n"
     install(sandbox, "ipykernel_launcher.py", kernel)
     sandbox.run("python3", "-m", "ipykernel_launcher", "-f", "kernel.json", env={"PYTHONPATH": f"{sandbox.home}/bin"})
     # something else that runs a line for somebody
     install(sandbox, "tasks", "#!/usr/bin/env python3\nimport os\nos.system('cat cell1 > task')\n")
     sandbox.run(f"{sandbox.home}/bin/tasks")
-    # a job: it has the environment of the command that submitted it
-    job = {**env, "SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "2"}
-    install(sandbox, "job.sh", "sh -c 'cat task > result'; cat result > result2\n")
-    stepd = f"import subprocess\nsubprocess.run(['bash', '{sandbox.home}/bin/job.sh'], env={{**__import__('os').environ, **{job!r}}})\n"
-    install(sandbox, "slurmstepd", stepd)
-    sandbox.run("python3", f"{sandbox.home}/bin/slurmstepd")
     assert commands_of(sandbox) == [
-        (None, "env > submitted; : sbatch job.sh"), ("notebook ipykernel_launcher", "echo 1 > cell1"),
-        ("notebook ipykernel_launcher", "cp cell1 cell2"), ("program tasks", "cat cell1 > task"),
-        ("job slurm 10_2", f"bash {sandbox.home}/bin/job.sh")]
-    [job] = rows(sandbox, "--by", "job")
-    assert "sbatch job.sh" in sandbox.shfs("show", job["id"]).stdout
-    assert {f["path"] for f in job["files"]} >= {f"{sandbox.project}/result", f"{sandbox.project}/result2"}
-    # why goes through all of them
+        ("notebook ipykernel_launcher", "echo 1 > cell1"), ("notebook ipykernel_launcher", "cp cell1 cell2"),
+        ("program tasks", "cat cell1 > task")]
+    why = sandbox.shfs("why", "task", cwd=sandbox.project).stdout
+    assert "program tasks › cat cell1" in why and "notebook ipykernel_launcher › echo 1 > cell1" in why
+
+
+@pytest.mark.users("ordinary")
+def test_a_job_of_a_cluster(sandbox):
+    """It is a command of the scheduler, with the environment of the one that submitted it, which is its caller."""
+    sandbox.mount()
+    sandbox.write("data", b"1\n")
+    sandbox.shell("bash").run("env > submitted; : sbatch job.sh")
+    env = dict(v.split("=", 1) for v in sandbox.read("submitted").decode().splitlines() if v.startswith("SHFS_"))
+    job = {**env, "SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "2"}
+    script = install(sandbox, "job.sh", "sh -c 'cat data > result'; cat result > result2\n")
+    stepd = f"import os, subprocess\nsubprocess.run(['bash', '{script}'], env={{**os.environ, **{job!r}}})\n"
+    sandbox.run("python3", install(sandbox, "slurmstepd", stepd))
+    [found] = rows(sandbox, "--by", "job")
+    assert (found["invoker"], found["text"]) == ("job slurm 10_2", f"bash {script}")
+    assert {f["path"] for f in found["files"]} >= {f"{sandbox.project}/result", f"{sandbox.project}/result2"}
+    assert "sbatch job.sh" in sandbox.shfs("show", found["id"]).stdout
     why = sandbox.shfs("why", "result2", cwd=sandbox.project).stdout
-    assert "cat result  of job slurm 10_2 › bash" in why and "program tasks › cat cell1" in why and "› echo 1 > cell1" in why
+    assert "cat result  of job slurm 10_2 › bash" in why
+
+
+@pytest.mark.users("ordinary")
+def test_a_command_of_shfs_run_knows_its_caller(sandbox):
+    """The session of shfs run is one of a shell's command, or of an agent's."""
+    sandbox.mount()
+    sh = sandbox.shell("bash")
+    agent = Agent(sandbox, calls=[("bash -c", f"{SHFS} run -- cp a b; true")])
+    sandbox.write("a", b"1\n")
+    sh.run(agent.line())
+    [run] = [c for c in rows(sandbox, "--by", "shell") if c["text"] == "cp a b"]
+    caller = json.loads(sandbox.shfs("show", "--json", run["id"]).stdout)["caller"]
+    assert json.loads(sandbox.shfs("show", "--json", caller).stdout)["text"] == f"{SHFS} run -- cp a b; true"
 
 
 @pytest.mark.users("ordinary")
