@@ -23,7 +23,6 @@ import subprocess
 import tarfile
 import time
 import zlib
-import zlib
 
 import pexpect
 import pytest
@@ -632,14 +631,13 @@ class Sandbox:
 
     def sh(self, script, *args, **options):
         """A line of sh in the project, by no registered shell, and by no program for anybody: not by "sh -c"."""
-        return self.run("/bin/sh", self._script(script), *args, **options)
-
-    def _script(self, text):
-        path = os.path.join(self.path, f"line-{zlib.crc32(text.encode(errors='surrogateescape')):x}.sh")
-        if not os.path.exists(path):
-            with open(path, "w", errors="surrogateescape") as f:
-                f.write(text)
-        return path
+        line = os.memfd_create("line")
+        try:
+            with open(line, "w", encoding="utf-8", errors="surrogateescape", closefd=False) as f:
+                f.write(script)
+            return self.run("/bin/sh", f"/dev/fd/{line}", *args, pass_fds=[line], **options)
+        finally:
+            os.close(line)
 
     def shfs(self, *args, **options):
         return self.run(os.path.join(PREFIX, "bin/shfs"), *args, **options)
@@ -649,7 +647,7 @@ class Sandbox:
         return self.run("cat", "--", name).stdout_bytes
 
     def write(self, name, data):
-        self.run("sh", self._script('cat > "$1"'), name, input=data)
+        self.sh('cat > "$1"', name, input=data)
 
     def compile(self, name, source, *options):
         """Path of a helper program, made of C source once a case."""

@@ -181,7 +181,7 @@ def test_history_all(study, sandbox):
     everything = commands(sandbox, "--all")
     assert "true" in [c["text"] for c in everything]
     # the files of the fixture were written by no shell that we know
-    assert any(c["id"] is None and c["argv"][0] == "sh" for c in everything)
+    assert any(c["id"] is None and c["argv"][0] == "/bin/sh" for c in everything)
     [hidden] = [c for c in commands(sandbox) if c["text"] is None]
     assert used(sandbox, hidden) == {"wrote": {"hidden.txt@1"}}
     assert "secret" not in sandbox.shfs("history", "--all").stdout
