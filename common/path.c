@@ -171,10 +171,11 @@ const char *shfs_path_relative(const char *path, const char *dir)
 /* Where a kind of file lies, relative to the directory of the program: if installed, then
  * if only built. */
 static const struct {
-	const char *kind, *beside[4], *configured;
+	const char *kind, *beside[6], *configured;
 } places[] = {
 	{ "libexec",
-	  { "../libexec/shfs", "../fusefs", "../shellhook", "../kmod-fast-path" },
+	  { "../libexec/shfs", ".", "../fusefs", "../shellhook", "../kmod-fast-path",
+	    "../browse" },
 	  SHFS_LIBEXECDIR },
 	{ "sbin", { "../../sbin", "../sbin", "../kmod-fast-path" }, SHFS_SBINDIR },
 	{ "lib",
@@ -206,7 +207,9 @@ char *shfs_path_installed(const char *kind, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		if (strcmp(places[i].kind, kind))
 			continue;
-		for (int j = 0; slash && j < 4 && places[i].beside[j]; j++) {
+		for (size_t j = 0;
+		     slash && j < ARRAY_SIZE(places[i].beside) && places[i].beside[j];
+		     j++) {
 			_cleanup_free_ char *joined =
 				shfs_path_join(exe, places[i].beside[j]);
 			_cleanup_free_ char *dir =
