@@ -67,6 +67,19 @@ static int parse_options(int argc, char **argv, struct options *out)
 
 static struct shfs_browse browse = { .refresher = { .ask = -1, .answer = -1 } };
 
+/* Opens the index as a reader: the other process writes. It is made if nothing asked it
+ * before. */
+static int open_index(void)
+{
+	_cleanup_index_ struct shfs_index *made = NULL;
+	int r = shfs_index_open(browse.store, SHFS_INDEX_READ, &browse.index);
+
+	if (r != -ENOENT)
+		return r;
+	r = shfs_index_open(browse.store, SHFS_INDEX_WRITE, &made);
+	return r ? r : shfs_index_open(browse.store, SHFS_INDEX_READ, &browse.index);
+}
+
 static int open_store(const struct options *options)
 {
 	_cleanup_free_ char *path = shfs_path_store(options->store);
@@ -75,8 +88,7 @@ static int open_store(const struct options *options)
 	if (r)
 		return shfs_daemon_fail_path(SHFS_EXIT_NO_STORE, path ?: "",
 		                             shfs_store_strerror(r));
-	/* as a reader: the other process writes */
-	r = shfs_index_open(browse.store, SHFS_INDEX_READ, &browse.index);
+	r = open_index();
 	if (!r)
 		r = shfs_index_look(browse.index, &browse.state);
 	if (r)
