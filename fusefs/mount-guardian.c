@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 
 enum { WATCH = 'w', DETACH = 'd' };
@@ -35,22 +34,6 @@ static int wait_for_child(pid_t pid)
 	return status;
 }
 
-static void unmount_lazily(const char *where)
-{
-	pid_t pid;
-
-	if (!umount2(where, MNT_DETACH | UMOUNT_NOFOLLOW))
-		return;
-	pid = fork();
-	if (pid == 0) {
-		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", where,
-		       (char *)NULL);
-		_exit(127);
-	}
-	if (pid > 0)
-		wait_for_child(pid);
-}
-
 static void detach_dead_mount(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
@@ -58,7 +41,7 @@ static void detach_dead_mount(struct shfs_guardian *g)
 	free(m->where);
 	m->where = m->dev ? shfs_mountpoint_of(m->dev) : NULL;
 	if (m->where)
-		unmount_lazily(m->where);
+		shfs_mountpoint_unmount_lazily(m->where);
 }
 
 static int compare_ints(const void *a, const void *b)

@@ -11,7 +11,9 @@
 #include <libmount.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define LOCK_WAIT_MS 5000
@@ -166,4 +168,20 @@ int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
 	if (err >= 0)
 		dup2(err, STDERR_FILENO);
 	return r ? explain_mount_error(said, path, message) : 0;
+}
+
+void shfs_mountpoint_unmount_lazily(const char *path)
+{
+	pid_t pid;
+
+	if (!umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW))
+		return;
+	pid = fork();
+	if (pid == 0) {
+		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", path,
+		       (char *)NULL);
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
 }

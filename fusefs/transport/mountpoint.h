@@ -37,3 +37,7 @@ _must_check_ int shfs_mountpoint_check(const char *path, struct shfs_buf *messag
 
 _must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
                                        struct shfs_buf *message);
+
+/* Removes the mount at this path: it is hidden at once, and ends when it is not used any
+ * more. Runs fusermount3 where this user may not do it alone. */
+void shfs_mountpoint_unmount_lazily(const char *path);
