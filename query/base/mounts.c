@@ -41,6 +41,7 @@ static void mount_status_clear(struct shfs_mount_status *status)
 	free(status->backend_reason);
 	free(status->transport);
 	free(status->transport_reason);
+	free(status->browse);
 	*status = (struct shfs_mount_status){ 0 };
 }
 
@@ -319,6 +320,7 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 		{ "backend_reason", &s->backend_reason, NULL },
 		{ "transport", &s->transport, NULL },
 		{ "transport_reason", &s->transport_reason, NULL },
+		{ "browse", &s->browse, NULL },
 		{ "records", NULL, &s->records },
 		{ "lost", NULL, &s->lost },
 		{ "queued", NULL, &s->queued },

@@ -20,6 +20,7 @@ struct shfs_mount_status {
 	char *root, *store;
 	char *backend, *backend_reason;     /* reason: why it is not a better one */
 	char *transport, *transport_reason; /* reason: why it is not io_uring */
+	char *browse;                       /* where .shfs leads; NULL: nowhere */
 	pid_t pid;
 	int64_t since_ns;
 	uint64_t restarts; /* after the daemon had died */

@@ -72,18 +72,23 @@ static bool only_stand(const struct shfs_holders *holders)
 	return holders->n > 0;
 }
 
+static void name_holders(struct shfs_buf *out, const struct shfs_holders *holders)
+{
+	for (size_t i = 0; i < holders->n && i < HOLDERS_SHOWN; i++) {
+		if (i)
+			shfs_buf_str(out, ", ");
+		show_holder(out, &holders->list[i]);
+	}
+	if (holders->n > HOLDERS_SHOWN)
+		shfs_buf_str(out, ", ...");
+}
+
 /* Lists the users of a lazily removed mount. */
 static void tell_holders(const struct shfs_holders *holders)
 {
 	_cleanup_buf_ struct shfs_buf who = { 0 };
 
-	for (size_t i = 0; i < holders->n && i < HOLDERS_SHOWN; i++) {
-		if (i)
-			shfs_buf_str(&who, ", ");
-		show_holder(&who, &holders->list[i]);
-	}
-	if (holders->n > HOLDERS_SHOWN)
-		shfs_buf_str(&who, ", ...");
+	name_holders(&who, holders);
 	if (only_stand(holders))
 		printf("  still standing in it: %s\n"
 		       "  shells with the hook see the plain directory at their next "
@@ -94,6 +99,33 @@ static void tell_holders(const struct shfs_holders *holders)
 		printf("  still using it: %s\n"
 		       "  what they do is recorded until they end\n",
 		       who.data);
+}
+
+/* Finds who is in the file system that .shfs leads to, which ends with the mount. */
+static void find_users_of_past(const struct shfs_mount *mount,
+                               struct shfs_holders *holders)
+{
+	_cleanup_mounts_ struct shfs_mounts all = { 0 };
+	const struct shfs_mount *past;
+
+	if (mount->error || !mount->status.browse ||
+	    shfs_mounts_list(SHFS_MOUNTS_BROWSE, NULL, &all))
+		return;
+	past = shfs_mounts_at(&all, mount->status.browse);
+	if (past && past->browse && shfs_holders_find(past, holders))
+		shfs_holders_clear(holders);
+}
+
+static void tell_users_of_past(const struct shfs_holders *holders)
+{
+	_cleanup_buf_ struct shfs_buf who = { 0 };
+
+	if (!holders->n)
+		return;
+	name_holders(&who, holders);
+	printf("  its .shfs is gone, too, which was still used by: %s\n"
+	       "  a shell that stands there has to leave it: cd\n",
+	       who.data);
 }
 
 /* Refuses a lazy unmount if other mounts stand on this one: they would go, too. Mounts
@@ -293,7 +325,7 @@ static int end_watch(const struct shfs_mount *mount, const char *shown)
 
 static int end_mount(const struct shfs_mount *mount)
 {
-	_cleanup_holders_ struct shfs_holders holders = { 0 };
+	_cleanup_holders_ struct shfs_holders holders = { 0 }, past = { 0 };
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_close_ int pidfd = -1;
 	bool lazily = false;
@@ -315,6 +347,7 @@ static int end_mount(const struct shfs_mount *mount)
 	}
 	if (chdir("/")) /* this process itself may keep it busy */
 		shfs_warn("cannot leave the working directory: %s", strerror(errno));
+	find_users_of_past(mount, &past);
 	code = detach_mount(mount, shown.data, &lazily, &holders);
 	if (code)
 		return code;
@@ -325,6 +358,8 @@ static int end_mount(const struct shfs_mount *mount)
 	wait_for_daemon(pidfd, mount, shown.data, lazily);
 	if (lazily && holders.n)
 		tell_holders(&holders);
+	if (!lazily)
+		tell_users_of_past(&past);
 	if (mount->status.store)
 		ingest_store_of_mount(mount->status.store);
 	return SHFS_EXIT_OK;
@@ -408,6 +443,20 @@ static int unmount_chosen(struct shfs_mounts *mounts, const bool *chosen)
 	return worst;
 }
 
+/* Does the file system belong to one of the mounts, whose .shfs leads there? It ends with
+ * that. */
+static bool is_past_of_mount(const struct shfs_mounts *mounts,
+                             const struct shfs_mount *one)
+{
+	for (size_t i = 0; one->browse && i < mounts->n; i++) {
+		const char *place = mounts->list[i].status.browse;
+
+		if (place && !strcmp(place, one->dir))
+			return true;
+	}
+	return false;
+}
+
 static int run_umount(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
@@ -429,7 +478,8 @@ static int run_umount(struct shfs_context *ctx, int argc, char **argv)
 	}
 	for (size_t i = 0; opts.all && i < mounts.n; i++)
 		chosen[i] = mounts.list[i].owner == geteuid() &&
-		            mounts.list[i].error != -EXDEV;
+		            mounts.list[i].error != -EXDEV &&
+		            !is_past_of_mount(&mounts, &mounts.list[i]);
 	worst = choose_all(&mounts, argc, argv, chosen);
 	r = unmount_chosen(&mounts, chosen);
 	return worst ? worst : r;
