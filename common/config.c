@@ -25,6 +25,7 @@ int shfs_config_init(struct shfs_config *cfg)
 		.compression = 3,
 		.known_files = 250000,
 		.passthrough = true,
+		.browse = SHFS_BROWSE_ON,
 		.ignore = strdup(""),
 		.archive_read = strdup(""),
 		.color = strdup("auto"),
@@ -190,6 +191,23 @@ int shfs_config_parse_transport(const char *text, enum shfs_transport_kind *out)
 	return -EINVAL;
 }
 
+static int set_browse(struct shfs_config *cfg, const char *value)
+{
+	static const char *const names[] = {
+		[SHFS_BROWSE_OFF] = "off",
+		[SHFS_BROWSE_DIRECTORY] = "directory",
+		[SHFS_BROWSE_ON] = "on",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(value, names[i]) != 0)
+			continue;
+		cfg->browse = (enum shfs_browse_kind)i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 static int set_mount(struct shfs_config *cfg, const char *name, const char *value)
 {
 	int64_t n;
@@ -203,6 +221,8 @@ static int set_mount(struct shfs_config *cfg, const char *name, const char *valu
 		cfg->passthrough = !strcmp(value, "auto");
 		return 0;
 	}
+	if (!strcmp(name, "browse"))
+		return set_browse(cfg, value);
 	if (strcmp(name, "known-files") != 0)
 		return -ENOENT;
 	r = set_number(&n, value, 1000, UINT32_MAX);

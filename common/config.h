@@ -18,6 +18,13 @@ enum shfs_transport_kind {
 	SHFS_TRANSPORT_URING,
 };
 
+/* What a mount shows of the past. */
+enum shfs_browse_kind {
+	SHFS_BROWSE_OFF,
+	SHFS_BROWSE_DIRECTORY, /* .shfs */
+	SHFS_BROWSE_ON,        /* also NAME@{WHEN} */
+};
+
 struct shfs_config {
 	uint64_t fingerprint_bytes; /* [archive] fingerprint: made of the whole of files
 	                               up to this size; default 0 */
@@ -37,7 +44,8 @@ struct shfs_config {
 	bool private_keys;    /* [archive] private-keys: archive them; no */
 	uint32_t known_files; /* [mount] known-files: most remembered; 250000 */
 	enum shfs_transport_kind transport; /* [mount] transport: auto, dev, uring */
-	bool passthrough; /* [mount] passthrough: auto (if possible), off */
+	bool passthrough;             /* [mount] passthrough: auto (if possible), off */
+	enum shfs_browse_kind browse; /* [mount] browse: on, directory, off */
 	uint64_t
 		store_max_bytes; /* [store] max-size: older contents are pruned; 0: any */
 	char *pager;             /* [query] pager; NULL: unset */

@@ -28,6 +28,7 @@ struct shfs_capture;
 struct shfs_directory;
 struct shfs_handle;
 struct shfs_heir;
+struct shfs_invented;
 struct shfs_links;
 struct shfs_passthrough;
 struct shfs_spool;
@@ -44,6 +45,7 @@ struct shfs_fs {
 	struct shfs_callers *callers;
 	struct shfs_links *links;
 	struct shfs_tree *tree;
+	struct shfs_invented *invented; /* NULL: the past is not shown */
 	struct shfs_transport *transport;
 	struct shfs_passthrough *passthrough;
 	struct shfs_beneath

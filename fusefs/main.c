@@ -5,8 +5,10 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "fusefs/browse-keeper.h"
 #include "fusefs/mount-guardian.h"
 #include "fusefs/nodes/limit.h"
+#include "fusefs/operations/invented.h"
 #include "fusefs/operations/operations.h"
 #include "fusefs/takeover/again.h"
 #include "fusefs/transport/mountpoint.h"
@@ -232,6 +234,7 @@ static void free_fs(struct shfs_fs *fs)
 	shfs_capture_close(fs->capture);
 	shfs_spool_free(fs->spool);
 	shfs_tree_free(fs->tree);
+	shfs_invented_free(fs->invented);
 	shfs_heir_free(fs->heir);
 	shfs_project_rules_free(&fs->rules);
 	shfs_config_free(&fs->config);
@@ -249,15 +252,20 @@ static void free_fs(struct shfs_fs *fs)
  */
 static bool wait_for_end(struct shfs_fs *fs, int signals)
 {
-	struct pollfd fds[2] = {
+	struct pollfd fds[3] = {
 		{ .fd = shfs_transport_ended_fd(fs->transport), .events = POLLIN },
 		{ .fd = signals, .events = POLLIN },
+		{ .fd = shfs_invented_fd(fs->invented), .events = POLLIN },
 	};
 	int timeout = -1, n;
 
 	for (;;) {
-		n = poll(fds, 2, timeout);
+		n = poll(fds, 3, timeout);
 		if (n < 0 && errno == EINTR)
+			continue;
+		if (n > 0 && fds[2].revents)
+			shfs_invented_attend(fs->invented);
+		if (n > 0 && !fds[0].revents && !fds[1].revents)
 			continue;
 		/* a second signal ends at once */
 		if (n <= 0 || fds[0].revents || timeout >= 0)
@@ -315,6 +323,7 @@ static int serve_mount(struct shfs_fs *fs, int signals, int device_fd, bool fore
 		shfs_log("the connection to the kernel was cut, but the mount is still "
 		         "there");
 	shfs_heir_set_device(fs->heir, -1);
+	shfs_invented_stop(fs->invented);
 	shfs_pruner_free(pruner);
 	shfs_transport_stop(fs->transport);
 	shfs_beneath_free(fs->beneath);
@@ -352,6 +361,29 @@ static int start_guardian(struct shfs_fs *fs)
 	}
 }
 
+/* Has the past shown in the mount, if that can be. Returns the keeper's process; 0. */
+static pid_t start_keeper(struct shfs_fs *fs)
+{
+	_cleanup_free_ char *place = NULL;
+	pid_t pid = 0;
+	int fd, r;
+
+	/* shfs-browse would keep a mount busy that the store is in */
+	if (fs->config.browse == SHFS_BROWSE_OFF ||
+	    shfs_path_is_below(fs->store->path, fs->root))
+		return 0;
+	r = shfs_browse_keeper_start(fs->store->path, fs->root, &place, &fd, &pid);
+	if (!r)
+		r = shfs_invented_new(place, fd, fs->config.browse == SHFS_BROWSE_ON,
+		                      &fs->invented);
+	if (r)
+		shfs_daemon_fail(0, "warning: the past is not shown in .shfs: %s",
+		                 r == -ENOTDIR ? "there is no directory of yours for "
+		                                 "that outside of the project"
+		                               : strerror(-r));
+	return MAX(pid, 0);
+}
+
 static int mount_or_take(struct shfs_fs *fs, struct fuse_session *session)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
@@ -374,6 +406,7 @@ static int run_mount(struct shfs_fs *fs, const struct options *options)
 {
 	_cleanup_close_ int signals = -1;
 	struct fuse_session *session;
+	pid_t keeper;
 	int code, r;
 
 	shfs_sandbox_drop_resource();
@@ -381,6 +414,7 @@ static int run_mount(struct shfs_fs *fs, const struct options *options)
 	r = fs->heir ? start_guardian(fs) : -ENOMEM;
 	if (r)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
+	keeper = start_keeper(fs);
 	signals = shfs_daemon_signals();
 	code = start_capture(fs);
 	if (code)
@@ -418,6 +452,8 @@ out:
 	fuse_session_unmount(session); /* the mount is gone; this closes the device */
 	fuse_session_destroy(session);
 	shfs_transport_free(fs->transport);
+	shfs_invented_free(TAKE_PTR(fs->invented));
+	shfs_browse_keeper_end(keeper);
 	return code;
 }
 

@@ -11,7 +11,8 @@
 #include <sys/sysmacros.h>
 #include <utlist.h>
 
-#define FOREIGN_BIT (UINT64_C(1) << 63)
+#define FOREIGN_BIT  (UINT64_C(1) << 63)
+#define INVENTED_BIT (SHFS_NODE_INVENTED & ~FOREIGN_BIT)
 /* Ids that are tried for one file before it gets the next free one. */
 #define PROBES 8
 /* Most nodes that left the table and are kept for requests that still use them. */
@@ -68,7 +69,7 @@ static uint64_t id_of(const struct shfs_tree *tree, uint64_t dev, uint64_t ino)
 		return SHFS_NODE_ROOT;
 	if (dev == tree->root.pub.dev && ino > SHFS_NODE_ROOT && !(ino & FOREIGN_BIT))
 		return ino;
-	return shfs_object_hash64(key, sizeof(key)) | FOREIGN_BIT;
+	return (shfs_object_hash64(key, sizeof(key)) & ~INVENTED_BIT) | FOREIGN_BIT;
 }
 
 /* --- the table --- */

@@ -4,9 +4,9 @@
  *
  * A node stands for one file of the lower tree, identified by (dev, ino). Its id is made
  * only from these, so another process that serves the same tree gives the same ids: on
- * the root's device the inode number, on others a hash with the top bit set; 1 is the
- * root. generation comes from the time of birth, so a reused inode number is another
- * file.
+ * the root's device the inode number, on others a hash with the top bit set and not the
+ * next one; 1 is the root. generation comes from the time of birth, so a reused inode
+ * number is another file.
  *
  * A node has the last names (parent and text) by which its file was found, and the file
  * is reached by the one found last. O_PATH fds are kept in a bounded cache; a file that
@@ -28,6 +28,8 @@
 #include <sys/stat.h>
 
 #define SHFS_NODE_ROOT 1
+/* Ids with all of these bits are of no node: operations/invented.h. */
+#define SHFS_NODE_INVENTED (UINT64_C(3) << 62)
 
 struct shfs_name;
 struct shfs_tree;

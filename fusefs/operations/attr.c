@@ -3,6 +3,7 @@
  * Requests for attributes: getattr, setattr, access, statfs, extended attributes and
  * ioctl.
  */
+#include "fusefs/operations/invented.h"
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/links.h"
@@ -102,13 +103,32 @@ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node, struct statx *out
 	return is_out_of_reach(r) ? stat_open(fs, node, r, out) : r;
 }
 
+static void get_invented_attr(fuse_req_t req, fuse_ino_t id)
+{
+	struct statx stx;
+	struct stat st;
+	int r = shfs_invented_stat(shfs_req_fs(req), id, &stx);
+
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	shfs_stat_from_statx(&stx, &st);
+	fuse_reply_attr(req, &st, SHFS_TIMEOUT_LONG);
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
-	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_node *node;
 	struct statx stx;
 	int r;
 
+	if (shfs_invented_is_id(id)) {
+		get_invented_attr(req, id);
+		return;
+	}
+	node = shfs_req_node(req, id);
 	if (!node)
 		return;
 	r = shfs_stat_node(fs, node, &stx);
@@ -323,6 +343,10 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 	ssize_t n;
 	int fd;
 
+	if (shfs_invented_is_id(id)) {
+		shfs_invented_read(req, id);
+		return;
+	}
 	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	n = readlinkat(fd, "", target, sizeof(target) - 1);
@@ -347,6 +371,8 @@ static void op_statfs(fuse_req_t req, fuse_ino_t id)
 	struct statvfs st;
 	int fd, r;
 
+	if (shfs_invented_is_id(id))
+		id = SHFS_NODE_ROOT;
 	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	r = fstatvfs(fd, &st) ? -errno : 0;
@@ -444,6 +470,8 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t 
 {
 	if (is_control_name(id, name))
 		shfs_control_get(req, name, size);
+	else if (shfs_invented_is_id(id))
+		shfs_req_fail(req, -ENODATA);
 	else if (has_no_capability(req, id, name))
 		shfs_req_fail(req, -ENODATA);
 	else
@@ -452,7 +480,10 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t 
 
 static void op_listxattr(fuse_req_t req, fuse_ino_t id, size_t size)
 {
-	get_xattr(req, id, NULL, size);
+	if (shfs_invented_is_id(id))
+		reply_xattr(req, "", size, 0);
+	else
+		get_xattr(req, id, NULL, size);
 }
 
 /* Sets an extended attribute; value NULL: removes it. may_be_gone: it may have been

@@ -3,6 +3,7 @@
  * Answers the extended attributes by which shfs asks a mount: user.shfs.sync, seal and
  * status.
  */
+#include "fusefs/operations/invented.h"
 #include "fusefs/operations/operations.h"
 #include "fusefs/takeover/again.h"
 #include "fusefs/transport/transport.h"
@@ -136,6 +137,8 @@ static void write_mount_status(struct shfs_fs *fs, struct shfs_buf *out)
 	if (shfs_transport_reason(fs->transport))
 		shfs_status_line(out, "transport_reason",
 		                 shfs_transport_reason(fs->transport));
+	if (fs->invented)
+		shfs_status_line(out, "browse", shfs_invented_place(fs->invented));
 	shfs_buf_printf(out, "nodes=%zu\n", shfs_tree_size(fs->tree));
 	if (fs->again->count)
 		shfs_buf_printf(out, "restarts=%u\nrestarted=%" PRId64 "\n",

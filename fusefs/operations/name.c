@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests for names: lookup, mknod, mkdir, link, symlink, rename, unlink and rmdir. */
+#include "fusefs/operations/invented.h"
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
@@ -24,6 +25,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 		return;
 	shfs_beneath_watch(fs->beneath, parent);
 	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
+	if (r == -ENOENT && shfs_invented_lookup(req, parent, name))
+		return;
 	if (r == -ENOENT) {
 		/* the kernel may cache that the name does not exist */
 		fuse_reply_entry(req,
@@ -40,16 +43,24 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	}
 }
 
+static void forget_id(struct shfs_fs *fs, uint64_t id, uint64_t n)
+{
+	if (shfs_invented_is_id(id))
+		shfs_invented_forget(fs, id, n);
+	else
+		shfs_node_forget(fs->tree, id, n);
+}
+
 static void op_forget(fuse_req_t req, fuse_ino_t id, uint64_t n)
 {
-	shfs_node_forget(shfs_req_fs(req)->tree, id, n);
+	forget_id(shfs_req_fs(req), id, n);
 	fuse_reply_none(req);
 }
 
 static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *list)
 {
 	for (size_t i = 0; i < count; i++)
-		shfs_node_forget(shfs_req_fs(req)->tree, list[i].ino, list[i].nlookup);
+		forget_id(shfs_req_fs(req), list[i].ino, list[i].nlookup);
 	fuse_reply_none(req);
 }
 
@@ -432,6 +443,11 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		return;
 	r = shfs_node_lookup_known(fs->tree, parent, name, shfs_req_tid(req), &stx,
 	                           &node);
+	if (r == -ENOENT && shfs_invented_is_seen(req, parent, name)) {
+		/* nothing is there, and what the caller will make finds it so */
+		shfs_req_result(req, 0);
+		return;
+	}
 	if (r) {
 		shfs_req_result(req, r);
 		return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/operations/operations.h"
+#include "fusefs/operations/invented.h"
 
 #include "common/io.h"
 #include "fusefs/watch/beneath.h"
@@ -46,7 +47,7 @@ struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id)
 	struct shfs_node *node = shfs_fs_node(shfs_req_fs(req), id);
 
 	if (!node)
-		shfs_req_fail(req, -ESTALE);
+		shfs_req_fail(req, shfs_invented_is_id(id) ? -EPERM : -ESTALE);
 	return node;
 }
 

@@ -10,6 +10,7 @@
  *     dir.c       reading directories
  *     statx.c     times of birth
  *     control.c   user.shfs.sync and user.shfs.status
+ *     invented.c  .shfs and NAME@{WHEN}
  *     resent.c    requests that were sent before, to a server that died
  */
 #pragma once
@@ -58,8 +59,8 @@ static inline uint32_t shfs_req_tid(fuse_req_t req)
 /* Returns the node of an id; NULL: there is none, which is an error of the kernel or
  * ours. */
 struct shfs_node *shfs_fs_node(struct shfs_fs *fs, fuse_ino_t id);
-/* Returns the node of an id; NULL: there is none, and ESTALE was replied (req is gone).
- */
+/* Returns the node of an id; NULL: there is none, and ESTALE was replied, or EPERM for a
+ * link that has none (req is gone). */
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
 
 /*
