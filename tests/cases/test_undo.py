@@ -355,7 +355,7 @@ def test_what_is_selected(sandbox, work, shell):
     done(sandbox, id, "b")
     assert sandbox.read("b") == b"1 b\n2 b\n3 b\n" and sandbox.read("c").endswith(b"2\n")
     # by session: what others have undone meanwhile is a change
-    session = json.loads(sandbox.shfs("history", "--json").stdout)["commands"][0]["session"]
+    session = json.loads(sandbox.shfs("history", "--json", "--by", "shell").stdout)["commands"][0]["session"]
     done(sandbox, "--session", session)
     assert sandbox.read("a") == b"1 a\n2 a\n3 a\n" and sandbox.read("d/a").endswith(b"3\n")
     done(sandbox, "--since", "1 hour ago", "d")
