@@ -115,7 +115,8 @@ static void complete_commands_run(struct shfs_context *ctx, const char *cur)
 static void complete_sessions(struct shfs_context *ctx, const char *cur)
 {
 	complete_ids(ctx, cur,
-	             "SELECT id, begin_ns, shell || ' in ' || cwd FROM v_session"
+	             "SELECT id, begin_ns,"
+	             " iif(invoker = '', shell || ' in ' || cwd, invoker) FROM v_session"
 	             " WHERE id >= ?1 AND id < ?2"
 	             " ORDER BY begin_ns DESC" LIMIT(IDS_MAX));
 }
@@ -127,6 +128,23 @@ static void complete_hosts(struct shfs_context *ctx, const char *cur)
 	                   "SELECT DISTINCT host FROM v_producer"
 	                   " WHERE host >= ?1 AND host < ?2 ORDER BY host",
 	                   cur);
+
+	while (rows && shfs_rows_next(rows) > 0)
+		candidate(cur, shfs_rows_text(rows, 0), "");
+}
+
+/* The names and kinds of programs that gave commands, and that of typed ones. */
+static void complete_invokers(struct shfs_context *ctx, const char *cur)
+{
+	_cleanup_rows_ struct shfs_rows *rows = open_range(
+		ctx,
+		"SELECT name FROM (SELECT 'shell' AS name"
+		" UNION SELECT substr(invoker, 1, instr(invoker, ' ') - 1) FROM v_session"
+		" WHERE invoker <> '' UNION SELECT substr(invoker, instr(invoker, ' ') + "
+		"1)"
+		" FROM v_session WHERE invoker <> '')"
+		" WHERE name >= ?1 AND name < ?2 ORDER BY name",
+		cur);
 
 	while (rows && shfs_rows_next(rows) > 0)
 		candidate(cur, shfs_rows_text(rows, 0), "");
@@ -270,6 +288,8 @@ static void complete_value(struct shfs_context *ctx, const char *cur,
 		puts(":files");
 	else if (!strcmp(opt->arg, "HOST"))
 		complete_hosts(ctx, cur);
+	else if (!strcmp(opt->name, "by"))
+		complete_invokers(ctx, cur);
 	else if (!strcmp(opt->name, "session"))
 		complete_sessions(ctx, cur);
 	else if (!strcmp(opt->arg, "ID"))

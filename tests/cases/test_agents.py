@@ -202,6 +202,8 @@ def test_agents_in_agents_and_shells_that_they_type_into(sandbox):
             for p in ("of_codex", "late", "inner")}
     assert made == {"of_codex": line, "late": "cat outer > x; (sleep 0.3; echo late > late) & disown",
                     "inner": "echo inner > inner"}
+    completed = sandbox.shfs("complete", "--", "shfs", "history", "--by", "").stdout.split()
+    assert {"shell", "agent", "codex", "my-agent"} <= set(completed)
     # the command that was typed, and its session, know what they started; forgotten, nothing of it is left
     typed = commands_of(sandbox, "--by", "shell")
     assert [t[1] for t in typed] == [outer.line(), "echo kept > kept"]
