@@ -645,6 +645,23 @@ _must_check_ int shfs_file_uses_find(struct shfs_index *index,
                                      struct shfs_file_uses *opens,
                                      struct shfs_ids *changes);
 
+/* --- same.c --- */
+
+/* Compares the low bits only: the index does not store the whole hash. */
+bool shfs_same_phash(const struct shfs_content *a, const struct shfs_content *b);
+/* Are these the same snapshot in two records? It may have got another name in between. */
+bool shfs_same_capture(const struct shfs_content *a, const struct shfs_content *b);
+static inline bool shfs_is_complete(const struct shfs_content *c)
+{
+	return !(c->flags & SHFS_CONTENT_INCOMPLETE);
+}
+/* Is the file unchanged since it was known to hold the latest version, by its times? */
+bool shfs_file_is_same_by_times(const struct shfs_file *f, const struct shfs_content *c);
+/* Is this certainly the content of the file's latest version? */
+bool shfs_file_holds(const struct shfs_file *f, const struct shfs_content *c);
+/* Has a write left the content as it was? Only the bytes decide. */
+bool shfs_file_left_the_same(const struct shfs_file *f, const struct shfs_content *c);
+
 /* --- file.c, inode.c, version.c --- */
 
 #define SHFS_VERSION_PACKED 80

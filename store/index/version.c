@@ -29,82 +29,6 @@ static bool is_content(const struct shfs_content *c)
 	       (!(c->mode & S_IFMT) || S_ISREG(c->mode) || S_ISLNK(c->mode));
 }
 
-static bool same_object(const struct shfs_content *a, const struct shfs_content *b)
-{
-	return !memcmp(a->object.hash, b->object.hash, sizeof(a->object.hash)) &&
-	       a->object.nth == b->object.nth;
-}
-
-/* Compares the low bits only: the index does not store the whole hash. */
-static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
-{
-	return shfs_phash_kept(a->phash) == shfs_phash_kept(b->phash);
-}
-
-/* Are these the same snapshot in two records? Only then are incomplete contents equal, as
- * it is not known what the file held. It may have got another name in between. */
-static bool same_capture(const struct shfs_content *a, const struct shfs_content *b)
-{
-	return !((a->flags ^ b->flags) & ~SHFS_CONTENT_LINKED) && a->size == b->size &&
-	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns &&
-	       same_phash(a, b) && same_object(a, b);
-}
-
-/* May the contents be the same, by the hashes that both have? */
-static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
-{
-	return !shfs_content_hashed_alike(a->flags, b->flags) || same_phash(a, b);
-}
-
-static bool is_complete_content(const struct shfs_content *c)
-{
-	return !(c->flags & SHFS_CONTENT_INCOMPLETE);
-}
-
-/*
- * Is the file unchanged? Any change sets the ctime, also one that sets the mtime back. So
- * a file is unchanged if its ctime is one that it had while it was known to hold this
- * content: that of the version, or one that recorded changes of its names and attributes
- * have set.
- */
-static bool is_same_by_times(const struct shfs_file *f, const struct shfs_content *c)
-{
-	const struct shfs_sighting *k = &f->known;
-
-	if (c->ctime_ns == f->content.ctime_ns && c->mtime_ns == f->content.mtime_ns)
-		return true;
-	return c->ctime_ns >= k->ctime_first_ns && c->ctime_ns <= k->ctime_last_ns &&
-	       (k->touched || c->mtime_ns == k->mtime_ns);
-}
-
-/* Is this certainly the content of the file's latest version? */
-static bool holds(const struct shfs_file *f, const struct shfs_content *c)
-{
-	const struct shfs_content *now = &f->content;
-
-	if (!f->versions)
-		return false;
-	if (same_capture(now, c))
-		return true;
-	if (!is_complete_content(now) || !is_complete_content(c))
-		return false;
-	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
-		return same_object(now, c);
-	return now->size == c->size && may_be_same(now, c) && is_same_by_times(f, c);
-}
-
-/* Has a write left the content as it was? Only the bytes decide. */
-static bool left_the_same(const struct shfs_file *f, const struct shfs_content *c)
-{
-	const struct shfs_content *now = &f->content;
-
-	if (!f->versions)
-		return false;
-	return same_capture(now, c) ||
-	       (is_complete_content(now) && is_complete_content(c) &&
-	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
-}
-
 /* --- what a producer knows of a file --- */
 
 /* Notes that the producer has seen, or made, this content here. */
@@ -114,7 +38,7 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 	struct shfs_sighting *k = &f->known;
 
 	/* A late record may have an earlier ctime. */
-	if (!is_same_by_times(f, c) && c->ctime_ns > k->ctime_last_ns) {
+	if (!shfs_file_is_same_by_times(f, c) && c->ctime_ns > k->ctime_last_ns) {
 		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
 		k->mtime_ns = c->mtime_ns;
 		k->touched = false;
@@ -254,7 +178,7 @@ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t 
 int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
                             const struct shfs_content *now)
 {
-	if (!(now->flags & SHFS_CONTENT_KNOWN) || !is_complete_content(now))
+	if (!(now->flags & SHFS_CONTENT_KNOWN) || !shfs_is_complete(now))
 		return 0;
 	return change_names(ing, f,
 	                    &(struct shfs_inode_change){ .ctime_ns = INT64_MIN,
@@ -340,10 +264,10 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 	*id = 0;
 	if (r > 0)
 		r = shfs_version_columns(stmt, 1, &origin) ?: 1;
-	if (r <= 0 || !is_complete_content(&origin.content) ||
+	if (r <= 0 || !shfs_is_complete(&origin.content) ||
 	    origin.content.size != c->size ||
 	    !shfs_content_hashed_alike(origin.content.flags, c->flags) ||
-	    !same_phash(&origin.content, c))
+	    !shfs_same_phash(&origin.content, c))
 		return MIN(r, 0);
 	*id = sqlite3_column_int64(stmt, 0);
 	/* First, as it may write the row: noted changes are applied. */
@@ -384,6 +308,18 @@ static int complete_version(struct shfs_ingest *ing, struct shfs_file *f,
 	while (!r && id)
 		r = origin_learns(ing, &id, c);
 	return r;
+}
+
+/* The same bytes are there anew, maybe in another file: its mode counts from now on. */
+static int take_mode(struct shfs_ingest *ing, struct shfs_file *f,
+                     const struct shfs_content *c)
+{
+	if (!(c->flags & SHFS_CONTENT_KNOWN) || f->content.mode == c->mode ||
+	    (f->content.mode ^ c->mode) & S_IFMT)
+		return 0;
+	f->content.mode = c->mode;
+	shfs_file_changed(ing, f);
+	return version_update(ing, f);
 }
 
 struct maker {
@@ -446,7 +382,7 @@ static bool is_still_same(const struct shfs_ingest *ing, const struct shfs_file 
 {
 	if (!before || g->known.named)
 		return is_path_known(ing, g);
-	return holds(g, before);
+	return shfs_file_holds(g, before);
 }
 
 /* Gives the other names of f, which held `before` as f did, its new content c. before
@@ -468,7 +404,7 @@ static int others_follow(struct shfs_ingest *ing, struct shfs_file *f,
 			continue;
 		r = shfs_inode_settle(ing, g);
 		if (!r && is_still_same(ing, g, before))
-			r = holds(g, &f->content)
+			r = shfs_file_holds(g, &f->content)
 			            ? complete_version(ing, g, &f->content)
 			            : append_version(ing, g, &f->content, &by);
 	}
@@ -496,7 +432,7 @@ static int found(struct shfs_ingest *ing, struct shfs_file *f,
 		if (!is_other_name(f, names[i]))
 			continue;
 		r = shfs_inode_settle(ing, names[i]);
-		if (r || !holds(names[i], c))
+		if (r || !shfs_file_holds(names[i], c))
 			continue;
 		by.source = SHFS_SOURCE_LINKED;
 		by.origin_version_id = shfs_file_latest(names[i]);
@@ -514,9 +450,10 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	r = holds(f, c) ? complete_version(ing, f, c) : found(ing, f, c, real_ns);
+	r = shfs_file_holds(f, c) ? complete_version(ing, f, c)
+	                          : found(ing, f, c, real_ns);
 	*out = f->versions;
-	if (!r && !same_capture(&before, &f->content))
+	if (!r && !shfs_same_capture(&before, &f->content))
 		r = others_follow(ing, f, &before, c,
 		                  (struct maker){ .time_ns = real_ns });
 	return r;
@@ -525,7 +462,7 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 int shfs_version_same(struct shfs_ingest *ing, struct shfs_file *f,
                       const struct shfs_content *c)
 {
-	return is_content(c) && holds(f, c) ? complete_version(ing, f, c) : 0;
+	return is_content(c) && shfs_file_holds(f, c) ? complete_version(ing, f, c) : 0;
 }
 
 /*
@@ -633,7 +570,8 @@ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = (struct shfs_sight){ .file_id = f->id };
 	if (!is_content(c))
 		return 0;
-	if (begin_ns && (!f->versions || holds(f, c) || is_newer(ing, f, c, begin_ns)))
+	if (begin_ns &&
+	    (!f->versions || shfs_file_holds(f, c) || is_newer(ing, f, c, begin_ns)))
 		return shfs_version_now(ing, f, c, begin_ns, &out->n);
 	r = earlier(ing, f->id, c, &out->n);
 	if (r)
@@ -659,9 +597,10 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	if (left_the_same(f, c)) {
+	if (shfs_file_left_the_same(f, c)) {
 		r = complete_version(ing, f, c);
 		r = r ? r : note_made_again(ing, f, access_id);
+		r = r ? r : take_mode(ing, f, c);
 	} else {
 		r = append_version(ing, f, c, &by);
 	}
@@ -834,9 +773,10 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
 		r = carry(ing, from, to);
 	else if (!changing)
-		r = holds(to, &from->content)
-		            ? note_made_again(ing, to, by->access_id)
-		            : append_version(ing, to, &from->content, by);
+		r = !shfs_file_holds(to, &from->content)
+		            ? append_version(ing, to, &from->content, by)
+		            : note_made_again(ing, to, by->access_id)
+		                      ?: take_mode(ing, to, &from->content);
 	if (changing)
 		know_name(ing, to);
 	else

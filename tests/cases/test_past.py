@@ -150,6 +150,16 @@ def test_what_is_not_there_or_not_kept(sandbox, work):
     assert "is recorded since" in sandbox.shfs("restore", "-n", ".@{2001-01-01}", check=False).stderr
 
 
+def test_the_same_bytes_in_another_file(sandbox, work):
+    """It has a mode of its own, though the content is one that the name had before: written, and moved there."""
+    work.shell.run("echo x > f; echo y > g; chmod 444 f g; cp g l; chmod 600 l")
+    work.shell.run("rm -f f; echo x > f; mv -f l g")
+    moment = now(work)
+    work.shell.run("echo more >> f; echo more >> g; rm f g")
+    sandbox.shfs("restore", f".@{{{moment}}}", "--to", "../back")
+    assert sandbox.run("stat", "-c", "%a", "../back/f", "../back/g").stdout.split() == ["644", "600"]
+
+
 def test_before_a_command(sandbox, work):
     before = tree(sandbox)
     line = "echo one >> a; rm -r p; mv b moved; echo new > new"
