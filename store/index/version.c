@@ -310,16 +310,14 @@ static int complete_version(struct shfs_ingest *ing, struct shfs_file *f,
 	return r;
 }
 
-/* The same bytes are there anew, maybe in another file: its mode counts from now on. */
-static int take_mode(struct shfs_ingest *ing, struct shfs_file *f,
-                     const struct shfs_content *c)
+/* The same bytes are there anew, maybe in another file: its mode and time count from now
+ * on. */
+static int take_status(struct shfs_ingest *ing, struct shfs_file *f,
+                       const struct shfs_content *c)
 {
-	if (!(c->flags & SHFS_CONTENT_KNOWN) || f->content.mode == c->mode ||
-	    (f->content.mode ^ c->mode) & S_IFMT)
-		return 0;
-	f->content.mode = c->mode;
-	shfs_file_changed(ing, f);
-	return version_update(ing, f);
+	return !(c->flags & SHFS_CONTENT_KNOWN) || (f->content.mode ^ c->mode) & S_IFMT
+	               ? 0
+	               : attributes(ing, f, c);
 }
 
 struct maker {
@@ -600,7 +598,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	if (shfs_file_left_the_same(f, c)) {
 		r = complete_version(ing, f, c);
 		r = r ? r : note_made_again(ing, f, access_id);
-		r = r ? r : take_mode(ing, f, c);
+		r = r ? r : take_status(ing, f, c);
 	} else {
 		r = append_version(ing, f, c, &by);
 	}
@@ -776,7 +774,7 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 		r = !shfs_file_holds(to, &from->content)
 		            ? append_version(ing, to, &from->content, by)
 		            : note_made_again(ing, to, by->access_id)
-		                      ?: take_mode(ing, to, &from->content);
+		                      ?: take_status(ing, to, &from->content);
 	if (changing)
 		know_name(ing, to);
 	else
