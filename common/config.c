@@ -174,6 +174,15 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 	return -ENOENT;
 }
 
+/* Returns the place of a word among n; -EINVAL: it is none of them. */
+static int find_word(const char *const *words, size_t n, const char *text)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(text, words[i]))
+			return (int)i;
+	return -EINVAL;
+}
+
 int shfs_config_parse_transport(const char *text, enum shfs_transport_kind *out)
 {
 	static const char *const names[] = {
@@ -181,14 +190,12 @@ int shfs_config_parse_transport(const char *text, enum shfs_transport_kind *out)
 		[SHFS_TRANSPORT_DEV] = "dev",
 		[SHFS_TRANSPORT_URING] = "uring",
 	};
+	int r = find_word(names, ARRAY_SIZE(names), text);
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(text, names[i]) != 0)
-			continue;
-		*out = (enum shfs_transport_kind)i;
-		return 0;
-	}
-	return -EINVAL;
+	if (r < 0)
+		return r;
+	*out = (enum shfs_transport_kind)r;
+	return 0;
 }
 
 static int set_browse(struct shfs_config *cfg, const char *value)
@@ -198,14 +205,12 @@ static int set_browse(struct shfs_config *cfg, const char *value)
 		[SHFS_BROWSE_DIRECTORY] = "directory",
 		[SHFS_BROWSE_ON] = "on",
 	};
+	int r = find_word(names, ARRAY_SIZE(names), value);
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(value, names[i]) != 0)
-			continue;
-		cfg->browse = (enum shfs_browse_kind)i;
-		return 0;
-	}
-	return -EINVAL;
+	if (r < 0)
+		return r;
+	cfg->browse = (enum shfs_browse_kind)r;
+	return 0;
 }
 
 static int set_mount(struct shfs_config *cfg, const char *name, const char *value)
