@@ -29,3 +29,11 @@ bool shfs_ids_has(const struct shfs_ids *list, int64_t id)
 	return list->n &&
 	       bsearch(&id, list->ids, list->n, sizeof(id), shfs_compare_int64);
 }
+
+bool shfs_ids_lists(const struct shfs_ids *list, int64_t id)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->ids[i] == id)
+			return true;
+	return false;
+}

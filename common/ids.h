@@ -23,6 +23,8 @@ void shfs_ids_sort(struct shfs_ids *list);
 
 /* Is the number in the list? That must be sorted. */
 bool shfs_ids_has(const struct shfs_ids *list, int64_t id);
+/* The same of a list that is not sorted; looks at each number. */
+bool shfs_ids_lists(const struct shfs_ids *list, int64_t id);
 
 static inline void shfs_ids_free(struct shfs_ids *list)
 {

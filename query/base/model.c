@@ -236,27 +236,45 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 	return r > 0 ? shfs_command_from_row(rows, out) : r;
 }
 
-int shfs_command_given(struct shfs_index *index, int64_t command_id, struct shfs_ids *out)
+static int add_all(const struct shfs_ids *from, struct shfs_ids *to)
 {
-	_cleanup_ids_ struct shfs_ids given = { 0 };
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = row_by_int(
-		index,
-		"SELECT c.command_id FROM v_session s JOIN v_command c"
-		" USING (session_id) WHERE s.invoker <> '' AND s.caller_id = ?1"
-		" ORDER BY c.begin_ns",
-		command_id, &rows);
+	int r = 0;
 
-	for (; r > 0; r = shfs_rows_next(rows)) {
-		r = shfs_ids_add(&given, shfs_rows_int(rows, 0));
-		if (r)
-			return r;
-	}
-	for (size_t i = 0; i < given.n && !r; i++) {
-		r = shfs_ids_add(out, given.ids[i]);
+	for (size_t i = 0; i < from->n && !r; i++)
+		r = shfs_ids_add(to, from->ids[i]);
+	return r;
+}
+
+int shfs_commands_given(struct shfs_index *index, const struct shfs_ids *by,
+                        struct shfs_ids *out)
+{
+	_cleanup_ids_ struct shfs_ids callers = { 0 }, given = { 0 }, reached = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t before;
+	int r = shfs_rows_open(index,
+	                       "WITH s AS MATERIALIZED (SELECT session_id, caller_id"
+	                       " FROM v_session WHERE invoker <> '') SELECT s.caller_id,"
+	                       " c.command_id FROM s JOIN v_command c USING (session_id)"
+	                       " WHERE s.caller_id IS NOT NULL ORDER BY c.begin_ns",
+	                       &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = shfs_ids_add(&callers, shfs_rows_int(rows, 0));
 		if (!r)
-			r = shfs_command_given(index, given.ids[i], out);
+			r = shfs_ids_add(&given, shfs_rows_int(rows, 1));
 	}
+	if (!r)
+		r = add_all(by, &reached);
+	do {
+		shfs_ids_sort(&reached);
+		before = out->n;
+		for (size_t i = 0; i < given.n && !r; i++)
+			if (shfs_ids_has(&reached, callers.ids[i]) &&
+			    !shfs_ids_has(&reached, given.ids[i]))
+				r = shfs_ids_add(out, given.ids[i]);
+		for (size_t i = before; i < out->n && !r; i++)
+			r = shfs_ids_add(&reached, out->ids[i]);
+	} while (!r && out->n > before);
 	return r;
 }
 

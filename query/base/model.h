@@ -92,10 +92,10 @@ void shfs_command_clear(struct shfs_command_row *command);
 /* Appends, of a command that a program gave, "agent claude › ". */
 void shfs_show_invoker(struct shfs_buf *out, const struct shfs_command_row *command);
 
-/* Appends the commands that programs gave which this command has started, and what these
- * started, and so on. */
-_must_check_ int shfs_command_given(struct shfs_index *index, int64_t command_id,
-                                    struct shfs_ids *out);
+/* Appends the commands that programs gave which one of these has started, and what those
+ * started, and so on; none that is one of these. */
+_must_check_ int shfs_commands_given(struct shfs_index *index, const struct shfs_ids *by,
+                                     struct shfs_ids *out);
 
 /* Did it run at this time? */
 bool shfs_command_ran_at(const struct shfs_command_row *command, int64_t ns);

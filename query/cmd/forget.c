@@ -34,11 +34,11 @@ struct job {
 	struct shfs_forget *forget;
 	struct shfs_forget_beside beside;
 	struct shfs_index *index;
-	char *busy;       /* a mount that does not do what was asked */
-	bool of_commands; /* there are conditions on commands */
-	bool of_files;    /* likewise on files, or files are named */
-	int64_t *ids;     /* the commands (or processes) that match, sorted */
-	size_t n_ids, ids_cap;
+	char *busy;            /* a mount that does not do what was asked */
+	bool of_commands;      /* there are conditions on commands */
+	bool of_files;         /* likewise on files, or files are named */
+	struct shfs_ids taken; /* the commands (or processes) that match; sorted once
+	                        * all are there */
 	struct shfs_forget_stats stats;
 	bool show, finished; /* finished: an interrupted one was completed */
 	size_t shown;
@@ -161,18 +161,7 @@ static int take_entry(struct job *j, bool whole, bool is_process, int64_t id)
 		r = show_entry(j, is_process, id);
 	if (r || is_process != commands.no_command)
 		return r;
-	if (!MAKE_ROOM(j->ids, j->n_ids, j->ids_cap))
-		return -ENOMEM;
-	j->ids[j->n_ids++] = id;
-	return 0;
-}
-
-static bool is_taken(const struct job *j, int64_t id)
-{
-	for (size_t i = 0; i < j->n_ids; i++)
-		if (j->ids[i] == id)
-			return true;
-	return false;
+	return shfs_ids_add(&j->taken, id);
 }
 
 /* Takes all selected commands, with those that an agent gave which one of them started;
@@ -181,6 +170,7 @@ static int take_commands(struct job *j, bool whole)
 {
 	_cleanup_query_ struct shfs_query q = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_ids_ struct shfs_ids given = { 0 };
 	int r;
 
 	commands.all = true;
@@ -189,22 +179,13 @@ static int take_commands(struct job *j, bool whole)
 		r = shfs_filter_query(&commands, &q);
 	if (!r)
 		r = shfs_query_open(&q, j->index, &rows);
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		bool is_process = shfs_rows_int(rows, 0);
-		int64_t id = shfs_rows_int(rows, 1);
-
-		_cleanup_ids_ struct shfs_ids given = { 0 };
-
-		r = take_entry(j, whole, is_process, id);
-		if (!r && !is_process)
-			r = shfs_command_given(j->index, id, &given);
-		for (size_t i = 0; i < given.n && !r; i++)
-			r = is_taken(j, given.ids[i])
-			            ? 0
-			            : take_entry(j, whole, false, given.ids[i]);
-	}
-	if (j->n_ids)
-		qsort(j->ids, j->n_ids, sizeof(*j->ids), shfs_compare_int64);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = take_entry(j, whole, shfs_rows_int(rows, 0), shfs_rows_int(rows, 1));
+	if (!r && !commands.no_command)
+		r = shfs_commands_given(j->index, &j->taken, &given);
+	for (size_t i = 0; i < given.n && !r; i++)
+		r = take_entry(j, whole, false, given.ids[i]);
+	shfs_ids_sort(&j->taken);
 	return r;
 }
 
@@ -212,8 +193,7 @@ static bool is_meant(const struct job *j, int64_t command_id, int64_t process_id
 {
 	int64_t id = commands.no_command ? process_id : command_id;
 
-	return !j->of_commands || (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id),
-	                                               shfs_compare_int64));
+	return !j->of_commands || shfs_ids_has(&j->taken, id);
 }
 
 static void show_file(struct job *j, const char *path, int64_t n)
@@ -283,9 +263,9 @@ static int take_accesses(struct job *j)
 	                commands.no_command ? "process_id" : "command_id", id);
 	shfs_filter_files(&files, &q, "+a.file_id");
 	r = shfs_query_open(&q, j->index, &rows);
-	for (size_t i = 0; i < j->n_ids && !r; i++) {
+	for (size_t i = 0; i < j->taken.n && !r; i++) {
 		shfs_rows_reset(rows);
-		r = shfs_rows_bind_int(rows, id, j->ids[i]);
+		r = shfs_rows_bind_int(rows, id, j->taken.ids[i]);
 		while (!r && (r = shfs_rows_next(rows)) > 0)
 			r = shfs_forget_add(j->forget, SHFS_FORGET_ACCESS,
 			                    shfs_rows_int(rows, 0));
@@ -350,10 +330,11 @@ static int choose_forgotten(struct job *j)
 static void job_end(struct job *j)
 {
 	shfs_forget_close(TAKE_PTR(j->forget));
-	free(TAKE_PTR(j->ids));
+	shfs_ids_free(&j->taken);
 	shfs_buf_free(&j->out);
 	j->index = NULL;
-	j->n_ids = j->ids_cap = j->shown = 0;
+	j->taken = (struct shfs_ids){ 0 };
+	j->shown = 0;
 }
 
 static int job_begin(struct job *j, bool to_forget)

@@ -42,14 +42,6 @@ static bool is_worth_keeping(const struct shfs_effect *e, void *arg)
 	return !opts.program || shfs_ids_has(&j->selected, e->process_id);
 }
 
-static bool is_selected(const struct job *j, int64_t command_id)
-{
-	for (size_t i = 0; i < j->selected.n; i++)
-		if (j->selected.ids[i] == command_id)
-			return true;
-	return false;
-}
-
 /* Adds the changes of a command: 1 if there are any that count, 0, or a negative errno.
  */
 static int add_alone(struct job *j, int64_t command_id)
@@ -58,7 +50,7 @@ static int add_alone(struct job *j, int64_t command_id)
 	bool any;
 	int r;
 
-	if (!opts.program && is_selected(j, command_id))
+	if (!opts.program && shfs_ids_lists(&j->selected, command_id))
 		return 0;
 	r = shfs_effects_add_command(&more, j->index, command_id);
 	if (!r)
@@ -78,20 +70,31 @@ static int add_alone(struct job *j, int64_t command_id)
 	return r ? r : any;
 }
 
-/* Adds the changes of a command, and of those that an agent gave which it has started. */
-static int add_command(struct job *j, int64_t command_id)
+/* Adds the changes of the commands that agents gave which these have started. Returns as
+ * add_alone. */
+static int add_given(struct job *j, const struct shfs_ids *by)
 {
 	_cleanup_ids_ struct shfs_ids given = { 0 };
-	int any = add_alone(j, command_id), r;
+	bool any = false;
+	int r = shfs_commands_given(j->index, by, &given);
 
-	if (any < 0 || opts.program)
-		return any;
-	r = shfs_command_given(j->index, command_id, &given);
 	for (size_t i = 0; i < given.n && r >= 0; i++) {
 		r = add_alone(j, given.ids[i]);
 		any |= r > 0;
 	}
 	return r < 0 ? r : any;
+}
+
+/* Adds the changes of a command, and of what it gave. */
+static int add_command(struct job *j, int64_t command_id)
+{
+	const struct shfs_ids by = { &command_id, 1, 1 };
+	int any = add_alone(j, command_id), more;
+
+	if (any < 0 || opts.program)
+		return any;
+	more = add_given(j, &by);
+	return more < 0 ? more : any || more;
 }
 
 /* The number of the session that this was typed in; 0: none. */
@@ -217,7 +220,7 @@ static int take_entry(struct job *j, bool is_process, int64_t id)
 	int r = opts.program && !is_process ? take_processes_of(j, id) : 0;
 
 	if (!r && !is_process)
-		return add_command(j, id);
+		return add_alone(j, id);
 	return r ? r : shfs_effects_add_process(&j->effects, j->index, id);
 }
 
@@ -247,7 +250,9 @@ static int take_selected(struct job *j)
 		            : take_entry(j, is_process, shfs_rows_int(rows, 1));
 		r = MIN(r, 0);
 	}
-	if (!r && opts.program)
+	if (!r && !opts.program)
+		return MIN(add_given(j, &j->selected), 0);
+	if (!r)
 		shfs_effects_filter(&j->effects, is_worth_keeping, j);
 	return r;
 }
