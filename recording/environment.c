@@ -147,9 +147,11 @@ static void mark_agent(struct shfs_bytes environ, struct shfs_buf *out)
 	};
 	struct shfs_bytes value = shfs_environ_variable(environ, "AI_AGENT");
 
-	if (value.data) /* my-agent@1.2 */
-		value.len = strcspn(value.data, "@");
-	if (value.data && add_name(out, "agent", value))
+	const char *at = value.len ? memchr(value.data, '@', value.len) : NULL;
+
+	if (at) /* my-agent@1.2 */
+		value.len = (size_t)(at - value.data);
+	if (add_name(out, "agent", value))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(agents); i++)
 		if (shfs_environ_variable(environ, agents[i].variable).len) {

@@ -332,9 +332,9 @@ static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot
 
 /* --- climbing --- */
 
-static void add_step(struct shfs_way *way, const struct task *t)
+static struct shfs_way_step step_of(const struct task *t)
 {
-	way->steps[way->n++] = (struct shfs_way_step){
+	return (struct shfs_way_step){
 		.task_id = t->id,
 		.boot_id = t->boot_id,
 		.mark_id = t->mark_id,
@@ -346,6 +346,18 @@ static void add_step(struct shfs_way *way, const struct task *t)
 		.sid = t->sid,
 		.role = t->role,
 	};
+}
+
+int shfs_task_parent(struct shfs_index *index, int64_t task_id, struct shfs_way_step *out)
+{
+	struct task t, parent;
+	int r = task_load(index, task_id, &t);
+
+	if (r > 0)
+		r = task_parent(index, &t, &parent);
+	if (r > 0)
+		*out = step_of(&parent);
+	return r;
 }
 
 /*
@@ -365,7 +377,7 @@ static int climb(struct shfs_index *index, const struct task *p, struct task *to
 		int64_t session_id = 0, command_id = 0;
 		struct task parent;
 
-		add_step(way, top);
+		way->steps[way->n++] = step_of(top);
 		if (!top->ppid || !top->parent_start_ticks ||
 		    top->parent_start_ticks > top->start_ticks)
 			break;

@@ -413,6 +413,9 @@ static inline int64_t shfs_ticks_ns(uint64_t ticks)
 	return MIN(ticks, (uint64_t)INT64_MAX / 4 / SHFS_TICK_NS) * SHFS_TICK_NS;
 }
 
+/* Gets the process that started this one: 1; 0: it is not recorded. */
+_must_check_ int shfs_task_parent(struct shfs_index *index, int64_t task_id,
+                                  struct shfs_way_step *out);
 /* Gets the command that the marker of a process names; 0: none. */
 _must_check_ int shfs_marker_command(struct shfs_index *index, int64_t task_id,
                                      int64_t *command_id);

@@ -8,6 +8,7 @@
 
 #include "common/program.h"
 #include "common/quote.h"
+#include "common/redact.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -138,8 +139,8 @@ static const char *kind_of_script(const char *path, struct shfs_bytes *name)
 	return kind;
 }
 
-/* What runs commands for somebody, by its own name or that of the script that it runs:
- * the kind; NULL: it does not. *name is borrowed. */
+/* Returns the kind of an invoker, which its own name tells, or that of the script that it
+ * runs; NULL: the program is none. *name is borrowed. */
 static const char *kind_of_program(const struct words *w, const char *exe,
                                    struct shfs_bytes *name)
 {
@@ -294,19 +295,17 @@ static void command_text_clear(struct command_text *t)
 	shfs_buf_free(&t->cwd);
 }
 
-static int make_text(const struct words *w, const char *exe, struct shfs_buf *out,
-                     char shell[static 16])
+static int make_text(const struct words *w, const char *exe, const struct told *told,
+                     struct shfs_buf *out, char shell[static 16])
 {
 	const char *name = base_name(w->list[0]);
-	struct told told;
 
-	read_told(w, exe, &told);
 	snprintf(shell, 16, "bash");
-	if (told.text && told.alone && !is_python(name)) {
+	if (told->text && told->alone && !is_python(name)) {
 		snprintf(shell, 16, "%.15s",
 		         shfs_program_is_shell(name) ? name : base_name(exe));
-		if (!unwrap_text(told.text, out))
-			shfs_buf_str(out, told.text);
+		if (!unwrap_text(told->text, out))
+			shfs_buf_str(out, told->text);
 	} else {
 		shfs_quote_command(out, w->list);
 	}
@@ -318,8 +317,7 @@ static int take_program(sqlite3_stmt *stmt, struct command_text *t)
 {
 	_cleanup_words_ struct words w = { 0 };
 	const char *exe = (const char *)sqlite3_column_text(stmt, 0) ?: "";
-	struct shfs_bytes argv = { (const char *)sqlite3_column_text(stmt, 1),
-		                   sqlite3_column_bytes(stmt, 1) };
+	struct shfs_bytes argv = shfs_bytes_column(stmt, 1);
 	struct told told;
 	int rank, r = split_words(argv, &w);
 
@@ -333,7 +331,7 @@ static int take_program(sqlite3_stmt *stmt, struct command_text *t)
 	t->text.len = t->cwd.len = 0;
 	shfs_buf_add(&t->cwd, sqlite3_column_text(stmt, 2),
 	             sqlite3_column_bytes(stmt, 2));
-	return make_text(&w, exe, &t->text, t->shell);
+	return make_text(&w, exe, &told, &t->text, t->shell);
 }
 
 /*
@@ -387,9 +385,7 @@ static int name_invoker(struct shfs_index *index, int64_t task_id, const char *k
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
 		_cleanup_words_ struct words w = { 0 };
 		const char *exe = (const char *)sqlite3_column_text(stmt, 0) ?: "";
-		struct shfs_bytes argv = { (const char *)sqlite3_column_text(stmt, 1),
-			                   sqlite3_column_bytes(stmt, 1) },
-				  name;
+		struct shfs_bytes argv = shfs_bytes_column(stmt, 1), name;
 		const char *known;
 
 		if (split_words(argv, &w))
@@ -451,21 +447,29 @@ static int text_of_string(struct shfs_index *index, int64_t string_id,
 	return r < 0 ? r : out->failed ? -ENOMEM : 0;
 }
 
+/* Makes the public id of a session or a command of an invoker: no shell's has this `more`
+ * behind it. */
+static int make_id(struct shfs_index *index, int64_t boot_id, uint32_t pid,
+                   uint64_t start_ticks, uint64_t more, char out[static 17])
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT host, boot FROM boot WHERE boot_id = ?",
+	                     shfs_arg_int(boot_id));
+
+	if (r <= 0)
+		return r ? r : -EBADMSG;
+	return shfs_public_id(shfs_bytes_column(stmt, 0), shfs_bytes_column(stmt, 1), pid,
+	                      start_ticks, &more, 1, out);
+}
+
 /* Gets the session of an invoker, and makes it if there is none. */
 static int get_session(struct shfs_index *index, const struct shfs_way_step *root,
                        const struct invoker *invoker, int64_t *out)
 {
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	uint64_t more = 1; /* no shell has a session with this */
 	char id[17];
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT host, boot FROM boot WHERE boot_id = ?",
-	                     shfs_arg_int(root->boot_id));
+	int r = make_id(index, root->boot_id, invoker->pid, invoker->start_ticks, 1, id);
 
-	if (r <= 0)
-		return r ? r : -EBADMSG;
-	r = shfs_public_id(shfs_bytes_column(stmt, 0), shfs_bytes_column(stmt, 1),
-	                   invoker->pid, invoker->start_ticks, &more, 1, id);
 	if (!r)
 		r = shfs_sql_int(index, out,
 		                 "SELECT session_id FROM session WHERE id = ?",
@@ -508,24 +512,18 @@ static int insert_command(struct shfs_index *index, const struct shfs_way_step *
                           struct shfs_owner *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	uint64_t more = 2;
 	char id[17];
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT host, boot FROM boot WHERE boot_id = ?",
-	                     shfs_arg_int(root->boot_id));
+	int r = make_id(index, root->boot_id, root->pid, root->start_ticks, 2, id);
 
-	if (r <= 0)
-		return r ? r : -EBADMSG;
-	r = shfs_public_id(shfs_bytes_column(stmt, 0), shfs_bytes_column(stmt, 1),
-	                   root->pid, root->start_ticks, &more, 1, id);
 	if (!r)
 		r = shfs_sql_run(
 			index,
-			"INSERT INTO command (id, session_id, number, text, hidden, "
-			"redacted,"
-			" cwd, begin_ns, begin_boot_ns, begin_resolution_ns, begin_pid,"
+			"INSERT INTO command (id, session_id, number, text, hidden,"
+			" redacted, cwd, begin_ns, begin_boot_ns, begin_resolution_ns, "
+			"begin_pid,"
 			" shell, task_id) VALUES (?1, ?2, 0, ?3, 0,"
-			" instr(?3, '[redacted]') > 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+			" instr(?3, '" SHFS_REDACTED
+			"') > 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
 			" ON CONFLICT DO NOTHING",
 			shfs_arg_text(shfs_bytes_str(id)), shfs_arg_int(session_id),
 			shfs_arg_text((struct shfs_bytes){ t->text.data, t->text.len }),
@@ -537,7 +535,6 @@ static int insert_command(struct shfs_index *index, const struct shfs_way_step *
 			shfs_arg_int(root->task_id));
 	if (r)
 		return r;
-	shfs_stmt_resetp(&stmt);
 	/* one of a process with the same number, begun in the same tick, was there */
 	r = shfs_sql_get(index, &stmt,
 	                 "SELECT session_id, command_id FROM command WHERE id = ?",
@@ -577,8 +574,8 @@ static int is_agent(struct shfs_index *index, int64_t task_id)
 	return r ? r : name.len > 6 && !memcmp(name.data, "agent ", 6);
 }
 
-/* A shell that was told nothing, in which an invoker types: it is a part of an agent.
- * That of others is a person's, who has no hook there. */
+/* A shell that was told nothing is a part of an agent, which types into it. Below another
+ * invoker a person types into it, without a hook. */
 static bool is_bare_shell(const struct shfs_way_step *step)
 {
 	return (step->role & SHFS_ROLE_BARE_SHELL) &&
@@ -787,28 +784,23 @@ int shfs_invoker_of_group(struct shfs_index *index, const struct shfs_way_step *
 int shfs_invoker_command_refresh(struct shfs_index *index, int64_t task_id)
 {
 	_cleanup_(command_text_clear) struct command_text t = { 0 };
-	int64_t command_id = 0, parent_id = 0;
+	struct shfs_way_step parent = { 0 };
+	int64_t command_id = 0;
 	int r = shfs_sql_int(index, &command_id,
 	                     "SELECT command_id FROM command WHERE task_id = ?",
 	                     shfs_arg_int(task_id));
 
 	if (r <= 0)
 		return r;
-	r = shfs_sql_int(
-		index, &parent_id,
-		"SELECT o.task_id FROM task t JOIN task o ON o.boot_id = t.boot_id"
-		" AND o.pid = t.ppid AND o.pid_namespace = t.pid_namespace"
-		" AND o.start_ticks = t.start_ticks - t.parent_start_ticks"
-		" WHERE t.task_id = ?",
-		shfs_arg_int(task_id));
+	r = shfs_task_parent(index, task_id, &parent);
 	if (r >= 0)
-		r = read_command_text(index, task_id, parent_id, &t);
+		r = read_command_text(index, task_id, parent.task_id, &t);
 	if (r <= 0)
 		return r;
 	return shfs_sql_run(
 		index,
 		"UPDATE command SET text = ?1, shell = ?2, cwd = ?3, begin_ns = ?4,"
-		" redacted = instr(?1, '[redacted]') > 0 WHERE command_id = ?5",
+		" redacted = instr(?1, '" SHFS_REDACTED "') > 0 WHERE command_id = ?5",
 		shfs_arg_text((struct shfs_bytes){ t.text.data, t.text.len }),
 		shfs_arg_text(shfs_bytes_str(t.shell)),
 		shfs_arg_text((struct shfs_bytes){ t.cwd.data, t.cwd.len }),

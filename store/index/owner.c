@@ -143,6 +143,15 @@ int shfs_owner_set_of_shell_access(struct shfs_index *index, int64_t access_id,
 
 /* --- functions of SQL --- */
 
+/* Returns a number from a function: as it is, or NULL if it is 0. */
+static void give_number(sqlite3_context *ctx, int r, int64_t n, bool null_for_0)
+{
+	if (r < 0)
+		sqlite3_result_error_code(ctx, shfs_index_rc(r));
+	else if (n || !null_for_0)
+		sqlite3_result_int64(ctx, n);
+}
+
 void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	int64_t command_id = 0;
@@ -151,10 +160,7 @@ void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **a
 	                : shfs_access_command(sqlite3_user_data(ctx),
 	                                      sqlite3_value_int64(argv[0]), &command_id);
 
-	if (r)
-		sqlite3_result_error_code(ctx, shfs_index_rc(r));
-	else if (command_id)
-		sqlite3_result_int64(ctx, command_id);
+	give_number(ctx, r, command_id, true);
 }
 
 void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value **argv)
@@ -163,10 +169,7 @@ void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value *
 	int r = shfs_owner_count(sqlite3_user_data(ctx), sqlite3_value_int64(argv[0]),
 	                         &n);
 
-	if (r < 0)
-		sqlite3_result_error_code(ctx, shfs_index_rc(r));
-	else
-		sqlite3_result_int64(ctx, n);
+	give_number(ctx, r, n, false);
 }
 
 void shfs_owner_command_last(sqlite3_context *ctx, int argc, sqlite3_value **argv)
@@ -180,10 +183,7 @@ void shfs_owner_command_last(sqlite3_context *ctx, int argc, sqlite3_value **arg
 		" WHERE t.command_id = ?1 AND NOT t.shell",
 		shfs_arg_int(sqlite3_value_int64(argv[0])));
 
-	if (r < 0)
-		sqlite3_result_error_code(ctx, shfs_index_rc(r));
-	else if (ns)
-		sqlite3_result_int64(ctx, ns);
+	give_number(ctx, r, ns, true);
 }
 
 void shfs_owner_session_caller(sqlite3_context *ctx, int argc, sqlite3_value **argv)
@@ -192,8 +192,5 @@ void shfs_owner_session_caller(sqlite3_context *ctx, int argc, sqlite3_value **a
 	int r = shfs_session_caller(sqlite3_user_data(ctx), sqlite3_value_int64(argv[0]),
 	                            &command_id);
 
-	if (r < 0)
-		sqlite3_result_error_code(ctx, shfs_index_rc(r));
-	else if (command_id)
-		sqlite3_result_int64(ctx, command_id);
+	give_number(ctx, r, command_id, true);
 }

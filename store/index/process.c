@@ -333,7 +333,8 @@ static int program_in_tree(struct shfs_ingest *ing, struct shfs_bytes exe,
 static int note_next_program(struct shfs_ingest *ing, const struct shfs_record *rec,
                              int64_t task_id)
 {
-	int64_t known = 0, given = 0;
+	struct shfs_way_step parent = { 0 };
+	int64_t known = 0;
 	unsigned role;
 	int r = shfs_invoker_role(&rec->process, &role);
 
@@ -345,15 +346,8 @@ static int note_next_program(struct shfs_ingest *ing, const struct shfs_record *
 		                 shfs_arg_int(task_id));
 	/* the child of an invoker may have been taken for the invoker itself */
 	if (r >= 0)
-		r = shfs_sql_int(
-			ing->index, &given,
-			"SELECT o.role & ?2 FROM task t JOIN task o"
-			" ON o.boot_id = t.boot_id AND o.pid = t.ppid"
-			" AND o.pid_namespace = t.pid_namespace"
-			" AND o.start_ticks = t.start_ticks - t.parent_start_ticks"
-			" WHERE t.task_id = ?1",
-			shfs_arg_int(task_id), shfs_arg_int(SHFS_ROLE_INVOKER));
-	if (r < 0 || (!given && !(role & ~(unsigned)known)))
+		r = shfs_task_parent(ing->index, task_id, &parent);
+	if (r < 0 || (!(parent.role & SHFS_ROLE_INVOKER) && !(role & ~(unsigned)known)))
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index, "UPDATE task SET role = role | ? WHERE task_id = ?",
 	                 shfs_arg_int(role), shfs_arg_int(task_id));
