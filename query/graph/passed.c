@@ -160,17 +160,26 @@ static int list_commands(struct shfs_graph *g, int64_t command_id, const char *s
 #define OF_SESSION                                                                       \
 	"SELECT c.command_id FROM v_command o JOIN v_command c"                          \
 	" ON c.session_id = o.session_id WHERE o.command_id = ?1 AND "
+/* Those of an invoker have no numbers, but times. */
+#define GIVEN(order, direction)                                                          \
+	" UNION ALL SELECT command_id FROM (" OF_SESSION                                 \
+	"o.process_id IS NOT NULL AND c.begin_ns " order " o.begin_ns"                   \
+	" ORDER BY c.begin_ns " direction " LIMIT ?2)"
 #define BEFORE                                                                           \
-	OF_SESSION "c.number < o.number AND c.number >= o.number - ?2"                   \
-		   " ORDER BY c.number DESC"
+	"SELECT command_id FROM (" OF_SESSION                                            \
+	"c.number < o.number AND c.number >= o.number - ?2"                              \
+	" ORDER BY c.number DESC)" GIVEN("<", "DESC")
 #define AFTER                                                                            \
-	OF_SESSION "c.number > o.number AND c.number <= o.number + ?2 ORDER BY c.number"
+	"SELECT command_id FROM (" OF_SESSION                                            \
+	"c.number > o.number AND c.number <= o.number + ?2"                              \
+	" ORDER BY c.number)" GIVEN(">", "")
 
 /* The command that was run again without a terminal (shfs rerun), as it was run before.
  */
 #define RUN_BEFORE                                                                       \
 	"SELECT p.command_id FROM v_command o JOIN v_session s"                          \
-	" ON s.session_id = o.session_id AND s.tty = '' JOIN v_command p"                \
+	" ON s.session_id = o.session_id AND s.tty = '' AND s.invoker = ''"              \
+	" JOIN v_command p"                                                              \
 	" ON p.cwd = o.cwd AND p.text = o.text AND p.begin_ns < o.begin_ns"              \
 	" WHERE o.command_id = ?1 AND NOT p.hidden ORDER BY p.begin_ns DESC LIMIT 1"
 

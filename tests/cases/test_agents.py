@@ -287,6 +287,17 @@ def test_a_command_of_shfs_run_knows_its_caller(sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_what_passes_outside_between_calls(sandbox):
+    """A file in /tmp joins two commands of an agent, as it joins two that are typed."""
+    sandbox.mount()
+    sandbox.write("in", b"2\n1\n")
+    Agent(sandbox, calls=[("bash -c", "sort in > ../between"), ("bash -c", "cat in > other"), ("bash -c", "head -n 1 ../between > top")])
+    sandbox.shell("bash").run(f"{sandbox.home}/bin/claude {sandbox.home}/steps '{{}}' {sandbox.home}/notes")
+    assert "in@1  by way of ~/between" in sandbox.shfs("why", "top", cwd=sandbox.project).stdout
+    assert "top@1" in sandbox.shfs("impact", "in", cwd=sandbox.project).stdout
+
+
+@pytest.mark.users("ordinary")
 def test_rerun_of_what_an_agent_ran(sandbox):
     """It is run again by the shell that it was given to."""
     sandbox.mount()
