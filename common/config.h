@@ -18,7 +18,7 @@ enum shfs_transport_kind {
 	SHFS_TRANSPORT_URING,
 };
 
-/* What a mount shows of the past. */
+/* A mount shows this of the past. */
 enum shfs_browse_kind {
 	SHFS_BROWSE_OFF,
 	SHFS_BROWSE_DIRECTORY, /* .shfs */

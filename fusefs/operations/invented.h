@@ -5,7 +5,7 @@
  *     .shfs          in the root: to where shfs-browse shows the past of this project
  *     NAME@{WHEN}    beside NAME: to what NAME was then, in that file system
  *
- * They are found by a lookup, of the user who mounted alone, and listed by no directory.
+ * A lookup finds them, for the user who mounted alone; no directory lists them.
  * A real file of that name comes first, and can be made; nobody can change them, and no
  * use of them is recorded. This process reads nothing of the past: the keeper
  * (fusefs/browse-keeper.h), a process beside it, runs shfs-browse, from the first time on
@@ -33,8 +33,8 @@
 
 #include "fusefs/operations/operations.h"
 
-/* What the keeper is sent, what it answers, and what it says unasked: one byte. Behind
- * DOWN stands why. */
+/* The server sends the keeper WAKE. The keeper answers UP, or DOWN and why behind it; it
+ * says ENDED unasked. Each is one byte. */
 #define SHFS_KEEPER_WAKE  'w'
 #define SHFS_KEEPER_UP    'u'
 #define SHFS_KEEPER_DOWN  'd'
@@ -70,7 +70,8 @@ static inline bool shfs_invented_is_id(uint64_t id)
 	return (id & SHFS_NODE_INVENTED) == SHFS_NODE_INVENTED;
 }
 
-/* Of such an id. -ESTALE: it is not known (any more). */
+/* These three take the id of such a link. stat fails with -ESTALE if it is not known (any
+ * more). */
 _must_check_ int shfs_invented_stat(struct shfs_fs *fs, uint64_t id, struct statx *out);
 void shfs_invented_read(fuse_req_t req, uint64_t id);
 void shfs_invented_forget(struct shfs_fs *fs, uint64_t id, uint64_t n);

@@ -310,8 +310,8 @@ static int complete_version(struct shfs_ingest *ing, struct shfs_file *f,
 	return r;
 }
 
-/* The same bytes are there anew, maybe in another file: its mode and time count from now
- * on. */
+/* A file that has the same bytes anew may be another one: its mode and time count from
+ * now on. */
 static int take_status(struct shfs_ingest *ing, struct shfs_file *f,
                        const struct shfs_content *c)
 {

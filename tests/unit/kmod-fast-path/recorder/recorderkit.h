@@ -30,7 +30,7 @@ static inline void scene_begin(struct scene *s)
 	s->kit = (struct kit){ .store = s->r.store, .dirfd = s->r.root_fd };
 }
 
-/* What was recorded. */
+/* Ends the recorder, and reads the journal. */
 static inline struct kit_journal *scene_journal(struct scene *s)
 {
 	shfs_recorder_end(&s->r);

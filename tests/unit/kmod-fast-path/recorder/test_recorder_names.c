@@ -29,7 +29,7 @@ static void rename_now(struct scene *s, const char *from, const char *to)
 	assert_ok(renameat(s->r.root_fd, from, s->r.root_fd, to));
 }
 
-/* Who saves so closes what was opened by a name that is gone. */
+/* An editor saves in this way: its close is of a file whose first name is gone. */
 static void a_close_goes_to_the_name_that_is_left(void **state)
 {
 	struct scene s;
@@ -297,6 +297,17 @@ static void a_link_has_not_written_an_old_file(void **state)
 	scene_end(&s);
 }
 
+/* from and to were exchanged just now; other is the file that has from since, or 0. */
+static void fill_exchange(struct scene *s, union event *e, const char *from,
+                          const char *to, uint64_t other)
+{
+	fill(s, e, SHFS_EVENT_RENAME, PID, from, to);
+	fill_file(s, e, to);
+	e->event.flags = SHFS_EVENT_EXCHANGED;
+	e->event.file.id = other;
+	happens_now(e);
+}
+
 static void an_exchange_tells_of_both(void **state)
 {
 	struct scene s;
@@ -333,12 +344,8 @@ static void an_exchange_tells_of_no_unknown_file(void **state)
 	assert_ok(renameat2(s.r.root_fd, "a", s.r.root_fd, "c", RENAME_NOREPLACE));
 	make_known(&s, "d", 3);
 	assert_ok(renameat2(s.r.root_fd, "d", s.r.root_fd, "c", RENAME_EXCHANGE));
-	fill(&s, &e, SHFS_EVENT_RENAME, PID, "d", "c");
-	fill_file(&s, &e, "c");
-	e.event.flags = SHFS_EVENT_EXCHANGED;
 	assert_ok(fstatat(s.r.root_fd, "d", &st, 0));
-	e.event.file.id = st.st_ino;
-	happens_now(&e);
+	fill_exchange(&s, &e, "d", "c", st.st_ino);
 	tell(&s, &e);
 	j = scene_journal(&s);
 	for (unsigned i = 0; i < j->n; i++) {
@@ -377,11 +384,7 @@ static void an_exchange_names_the_other_file(void **state)
 			rename_now(&s, from, "gone");
 		if (later)
 			write_now(&s, from, 5000, 3);
-		fill(&s, &e, SHFS_EVENT_RENAME, PID, from, to);
-		fill_file(&s, &e, to);
-		e.event.flags = SHFS_EVENT_EXCHANGED;
-		e.event.file.id = st.st_ino;
-		happens_now(&e);
+		fill_exchange(&s, &e, from, to, st.st_ino);
 		tell(&s, &e);
 	}
 	j = scene_journal(&s);
@@ -416,11 +419,8 @@ static void an_exchange_tells_of_no_later_file(void **state)
 		if (i != AS_IT_WAS)
 			rename_now(&s, "third", "a");
 		assert_ok(fstatat(s.r.root_fd, "a", &st, 0));
-		fill(&s, &e, SHFS_EVENT_RENAME, PID, "a", "b");
-		fill_file(&s, &e, "b");
-		e.event.flags = SHFS_EVENT_EXCHANGED | SHFS_EVENT_INEXACT;
-		e.event.file.id = i == NOT_TOLD ? 0 : st.st_ino;
-		happens_now(&e);
+		fill_exchange(&s, &e, "a", "b", i == NOT_TOLD ? 0 : st.st_ino);
+		e.event.flags |= SHFS_EVENT_INEXACT;
 		if (i == CHANGED)
 			e.event.time_ns -= 1000000000;
 		tell(&s, &e);
