@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The harness itself: a shell's output is exact, and what a case leaves behind is seen."""
 
+import json
 import os
 import subprocess
 
@@ -49,6 +50,13 @@ def test_environment_is_clean(sandbox):
     names = {line.partition("=")[0] for line in sandbox.run("env").stdout.splitlines()}
     assert names <= set(sandbox.env) | {"PWD", "SHLVL", "_"}
     assert "SHFS_TEST_DIR" not in names
+
+
+def test_nothing_above_is_a_command(mount, sandbox):
+    """Whoever runs the tests: an agent, a CI runner, sh -c (orphan.py)."""
+    mount()
+    sandbox.sh("date > made")
+    assert json.loads(sandbox.shfs("history", "--json").stdout)["commands"] == []
 
 
 def test_project_files_by_the_user(sandbox):
