@@ -59,9 +59,7 @@ void shfs_outside_clear(struct shfs_outside *files)
 /* A process that is looked at. */
 struct look {
 	struct shfs_outside_view *view;
-	int procfd;
-	const struct shfs_proc_stat *stat;
-	struct shfs_buf exe, cwd;
+	const struct shfs_outside_process *process;
 	int64_t began_ns; /* real time at which its job had surely begun; 0: not asked yet
 	                   */
 	struct shfs_outside *out;
@@ -69,17 +67,23 @@ struct look {
 
 /* --- the process --- */
 
-/* Gets the real time of the end of the tick in which the process's job began: its group's
- * leader, or if that is gone the process itself. */
-static int64_t find_job_begin(const struct shfs_proc_stat *stat)
+/* Gets when the process's job began: its group's leader, or if that is gone the process
+ * itself. */
+static uint64_t find_job_begin(const struct shfs_proc_stat *stat)
 {
-	struct shfs_time now = shfs_time_now();
 	_cleanup_close_ int leaderfd = stat->pgid ? shfs_proc_open(stat->pgid) : -ESRCH;
-	uint64_t ticks = stat->start_ticks;
 	struct shfs_proc_stat leader;
 
 	if (leaderfd >= 0 && !shfs_proc_read_stat(leaderfd, &leader))
-		ticks = MIN(ticks, leader.start_ticks);
+		return MIN(stat->start_ticks, leader.start_ticks);
+	return stat->start_ticks;
+}
+
+/* Returns the real time of the end of a tick. */
+static int64_t end_of_tick(uint64_t ticks)
+{
+	struct shfs_time now = shfs_time_now();
+
 	return now.real_ns - (int64_t)now.boot_ns + (int64_t)(ticks + 1) * TICK_NS;
 }
 
@@ -212,7 +216,9 @@ static void look_at_file(struct look *l, char *path)
 	    is_listed(l->out, path))
 		return;
 	if (!l->began_ns)
-		l->began_ns = is_alike(l->procfd) ? find_job_begin(l->stat) : INT64_MIN;
+		l->began_ns = is_alike(l->process->procfd)
+		                      ? end_of_tick(l->process->job_ticks)
+		                      : INT64_MIN;
 	fd = l->began_ns == INT64_MIN ? -1 : open_regular(l->view, path, &st, &real);
 	if (fd < 0 || was_changed(l, &st) || shfs_path_is_system(real) ||
 	    shfs_path_is_below(real, l->view->root))
@@ -233,38 +239,48 @@ static int look_at_operand(const char *operand, bool is_output, void *arg)
 	struct look *l = arg;
 	_cleanup_free_ char *joined = NULL;
 
-	if (is_output || (*operand != '/' && !l->cwd.len))
+	if (is_output || (*operand != '/' && !*l->process->cwd))
 		return 0;
-	joined = shfs_path_join(l->cwd.data ?: "/", operand);
+	joined = shfs_path_join(l->process->cwd, operand);
 	if (joined)
 		look_at_file(l, shfs_path_absolute(joined));
 	return l->out->n == FILES_MAX;
 }
 
-static void look_at_input(struct look *l)
+void shfs_outside_look_at(struct shfs_outside_view *view,
+                          const struct shfs_outside_process *process,
+                          struct shfs_outside *out)
 {
-	_cleanup_buf_ struct shfs_buf in = { 0 };
+	struct look l = { .view = view, .process = process, .out = out };
 
-	if (!shfs_proc_link(l->procfd, "fd/0", &in) && in.len && *in.data == '/')
-		look_at_file(l, strdup(in.data));
+	if (process->argv.len)
+		shfs_operands_each(process->exe, process->argv.data, process->argv.len,
+		                   look_at_operand, &l);
+	if (*process->input == '/')
+		look_at_file(&l, strdup(process->input));
 }
 
 void shfs_outside_look(struct shfs_outside_view *view, int procfd,
                        const struct shfs_proc_stat *stat, const struct shfs_buf *argv,
                        struct shfs_outside *out)
 {
-	struct look l = { .view = view, .procfd = procfd, .stat = stat, .out = out };
+	_cleanup_buf_ struct shfs_buf exe = { 0 }, cwd = { 0 }, input = { 0 };
 
 	if (stat->pid == stat->sid && stat->tty_nr)
 		return; /* the shell of a terminal: its words are no command's */
-	(void)!shfs_proc_link(procfd, "exe", &l.exe);
-	(void)!shfs_proc_link(procfd, "cwd", &l.cwd);
-	if (argv->len && !stat->forked)
-		shfs_operands_each(l.exe.data ?: "", argv->data, argv->len,
-		                   look_at_operand, &l);
-	look_at_input(&l);
-	shfs_buf_free(&l.exe);
-	shfs_buf_free(&l.cwd);
+	(void)!shfs_proc_link(procfd, "exe", &exe);
+	(void)!shfs_proc_link(procfd, "cwd", &cwd);
+	(void)!shfs_proc_link(procfd, "fd/0", &input);
+	shfs_outside_look_at(view,
+	                     &(struct shfs_outside_process){
+				     .procfd = procfd,
+				     .exe = exe.data ?: "",
+				     .cwd = cwd.data ?: "",
+				     .input = input.data ?: "",
+				     .argv = { argv->data, stat->forked ? 0 : argv->len },
+				     .job_ticks = find_job_begin(stat),
+			     },
+	                     out);
 }
 
 void shfs_named_emit(const struct shfs_named *named, struct shfs_capture *capture,

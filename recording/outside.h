@@ -62,6 +62,19 @@ void shfs_outside_look(struct shfs_outside_view *view, int procfd,
                        const struct shfs_proc_stat *stat, const struct shfs_buf *argv,
                        struct shfs_outside *out);
 
+/* A process whose names are known; it may have ended. */
+struct shfs_outside_process {
+	int procfd;                    /* of shfs_proc_open: of itself, or of the next one
+	                                * above that lives: its namespaces count */
+	const char *exe, *cwd, *input; /* input: its descriptor 0; "": not known */
+	struct shfs_bytes argv;        /* each ended by a NUL; empty: its parent's */
+	uint64_t job_ticks;            /* when its job began, since the boot */
+};
+/* Looks likewise at the files that this process names. */
+void shfs_outside_look_at(struct shfs_outside_view *view,
+                          const struct shfs_outside_process *process,
+                          struct shfs_outside *out);
+
 /* Records all of them. */
 void shfs_outside_emit(const struct shfs_outside *files, struct shfs_capture *capture,
                        uint64_t process, struct shfs_time time);

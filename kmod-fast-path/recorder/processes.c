@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "recording/environment.h"
+#include "recording/outside.h"
 #include "recording/software.h"
 
 #include <errno.h>
@@ -13,10 +14,12 @@
 #include <sys/stat.h>
 #include <uthash.h>
 
-#define KNOWN_MAX 65536
-#define EVICT_TRY 64 /* of the oldest, to find one that has ended */
-#define DEPTH_MAX 64
-#define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
+#define KNOWN_MAX     65536
+#define EVICT_TRY     64 /* of the oldest, to find one that has ended */
+#define DEPTH_MAX     64
+#define STAGES_TRY    64 /* of the youngest, to find the other stages of a pipeline */
+#define SUBSHELLS_MAX 4
+#define TICK_NS       (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 
 /* The environment of a program, and of those that it executed with the same one. */
 struct environment {
@@ -43,6 +46,7 @@ struct process {
 	struct program *program; /* a reference */
 	bool forked;             /* it has executed nothing since its fork */
 	bool ended;
+	uint64_t since_ns;       /* when it executed this program; 0: not seen */
 	uint64_t seq;            /* of its record with this program; 0: none */
 	struct shfs_buf streams; /* with this program; empty: not seen */
 	UT_hash_handle hh;
@@ -52,12 +56,13 @@ struct shfs_processes {
 	struct shfs_capture *capture;
 	const struct shfs_config *config;
 	struct shfs_software *software; /* NULL: it is not recorded */
+	struct shfs_outside_view *outside;
 	char *ours[2]; /* programs of shfs that read the files of others to record them */
 	struct process *known; /* the longest unused first */
 };
 
 int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *config,
-                       const char *root, struct shfs_processes **out)
+                       const char *root, int root_fd, struct shfs_processes **out)
 {
 	const struct shfs_reach reach = { .root = root, .root_fd = -1 };
 	struct shfs_processes *p = calloc(1, sizeof(*p));
@@ -65,8 +70,10 @@ int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *c
 
 	if (!r && config->software)
 		r = shfs_software_new(capture, &reach, &p->software);
+	if (!r)
+		r = shfs_outside_view_new(root, root_fd, config, &p->outside);
 	if (r) {
-		free(p);
+		shfs_processes_free(p);
 		return r;
 	}
 	p->capture = capture;
@@ -188,6 +195,7 @@ void shfs_processes_free(struct shfs_processes *p)
 	HASH_ITER (hh, p->known, process, next)
 		drop_process(p, process);
 	shfs_software_free(p->software);
+	shfs_outside_view_free(p->outside);
 	for (size_t i = 0; i < ARRAY_SIZE(p->ours); i++)
 		free(p->ours[i]);
 	free(p);
@@ -364,6 +372,7 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 	program_unref(before);
 	process->program = program;
 	process->forked = false;
+	process->since_ns = event->time_ns;
 	process->seq = 0;
 }
 
@@ -492,20 +501,135 @@ static struct process *find_parent(struct shfs_processes *p, struct process *pro
 	return parent;
 }
 
-uint64_t shfs_processes_record(struct shfs_processes *p,
-                               const struct shfs_event_process *who)
+/* Opens the process in /proc, or if it has ended the next one above that lives. */
+static int open_living(struct shfs_processes *p, struct process *process)
 {
-	struct process *process = update_process(p, who), *chain[DEPTH_MAX];
-	struct process *next = process;
+	struct shfs_proc_stat stat;
+	struct stat st;
+
+	for (int depth = 0; process && depth < DEPTH_MAX; depth++) {
+		_cleanup_close_ int procfd = open_process(&process->key, &stat);
+
+		if (procfd >= 0 && !fstatat(procfd, "ns/mnt", &st, 0))
+			return TAKE_FD(procfd);
+		process = find_parent(p, process);
+	}
+	return -ESRCH;
+}
+
+/* Returns when its job began: the oldest one above it in its group. */
+static uint64_t job_ticks(struct shfs_processes *p, const struct process *process)
+{
+	const struct process *above = process;
+
+	for (int depth = 0; depth < DEPTH_MAX && above->parent.pid; depth++) {
+		struct process *parent = find_remembered_process(p, &above->parent);
+
+		if (!parent || parent->pgid != process->pgid)
+			break;
+		above = parent;
+	}
+	return above->key.start_ticks;
+}
+
+static struct shfs_time time_at(uint64_t boot_ns)
+{
+	struct shfs_time now = shfs_time_now();
+
+	return (struct shfs_time){
+		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
+		.boot_ns = boot_ns,
+	};
+}
+
+/* Records the files outside that the process names. */
+static void emit_outside(struct shfs_processes *p, struct process *process)
+{
+	const struct program *program = process->program;
+	struct shfs_outside files = { 0 };
+	_cleanup_close_ int procfd = -1;
+	struct shfs_outside_process of;
+
+	if (!process->seq || !program || program->hidden > 0 ||
+	    process->uid != geteuid() ||
+	    (process->key.pid == process->sid && process->tty))
+		return; /* the shell of a terminal: its words are no command's */
+	procfd = open_living(p, process);
+	of = (struct shfs_outside_process){
+		.procfd = procfd,
+		.exe = program->exe.data ?: "",
+		.cwd = program->cwd.data ?: "",
+		.input = process->streams.len ? process->streams.data : "",
+		.argv = { program->argv.data, process->forked || !program->argv.len
+		                                      ? 0
+		                                      : program->argv.len + 1 },
+		.job_ticks = job_ticks(p, process),
+	};
+	shfs_outside_look_at(p->outside, &of, &files);
+	shfs_outside_emit(&files, p->capture, process->seq,
+	                  time_at(process->since_ns
+	                                  ?: process->key.start_ticks * TICK_NS));
+	shfs_outside_clear(&files);
+}
+
+/* Records the process, after its ancestors. */
+static void record_process(struct shfs_processes *p, struct process *process)
+{
+	struct process *chain[DEPTH_MAX];
 	int n = 0;
 
 	/* while they wait in the chain, they are the last to be evicted */
-	for (; next && n < DEPTH_MAX && !next->seq; next = find_parent(p, next))
-		chain[n++] = next;
+	for (; process && n < DEPTH_MAX && !process->seq;
+	     process = find_parent(p, process))
+		chain[n++] = process;
 	while (n--) {
 		decide_hidden(p, chain[n]);
 		look_at_streams(chain[n]);
 		emit_process_record(p, chain[n]);
+		emit_outside(p, chain[n]);
+	}
+}
+
+/* Is it in the pipeline of the process, or in a subshell there? */
+static bool is_stage_beside(struct shfs_processes *p, const struct process *other,
+                            const struct process *process)
+{
+	for (int depth = 0; depth < SUBSHELLS_MAX; depth++) {
+		if (!other || other->pgid != process->pgid)
+			return false;
+		if (other->parent.pid == process->parent.pid)
+			return true;
+		other = other->parent.pid ? find_remembered_process(p, &other->parent)
+		                          : NULL;
+	}
+	return false;
+}
+
+/* Records the other stages of the pipeline that the process reads: in "zcat ~/a.gz | sort
+ * > out" only sort uses a file of the directory, but what zcat does goes into out. */
+static void record_stages(struct shfs_processes *p, const struct process *process)
+{
+	const UT_hash_table *table = process->hh.tbl;
+	struct process *young[STAGES_TRY], *next = ELMT_FROM_HH(table, table->tail);
+	int n = 0;
+
+	if (!process->streams.len || strncmp(process->streams.data, "pipe:", 5) != 0)
+		return;
+	for (; n < STAGES_TRY && next; next = next->hh.prev)
+		young[n++] = next; /* a look-up changes the order */
+	while (n--)
+		if (!young[n]->seq && is_stage_beside(p, young[n], process))
+			record_process(p, young[n]);
+}
+
+uint64_t shfs_processes_record(struct shfs_processes *p,
+                               const struct shfs_event_process *who)
+{
+	struct process *process = update_process(p, who);
+
+	if (process && !process->seq) {
+		record_process(p, process);
+		record_stages(p, process);
 	}
 	return process ? process->seq : 0;
 }

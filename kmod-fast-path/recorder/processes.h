@@ -7,7 +7,9 @@
  * Events come late: a process may have ended, or executed another program, when its
  * events are read. So a process is described by its FORK and EXEC, and by /proc at the
  * time they were read; a process that is older than the recording by /proc alone. Its
- * parent is the process that forked it, even if that has ended since.
+ * parent is the process that forked it, even if that has ended since. Behind its record
+ * come the files outside that it names (outside.h), and before it the other stages of its
+ * pipeline, which may use no file of the directory.
  *
  * One thread.
  */
@@ -18,11 +20,11 @@
 
 struct shfs_processes;
 
-/* Starts the thread of software.h. capture, config and root, the directory that is
+/* Starts the thread of software.h. capture, config, and root, the directory that is
  * recorded, are borrowed. */
 _must_check_ int shfs_processes_new(struct shfs_capture *capture,
                                     const struct shfs_config *config, const char *root,
-                                    struct shfs_processes **out);
+                                    int root_fd, struct shfs_processes **out);
 void shfs_processes_free(struct shfs_processes *processes); /* NULL is fine */
 
 /* Takes in a FORK, EXEC or EXIT. */
@@ -37,6 +39,6 @@ bool shfs_processes_is_shfs(struct shfs_processes *processes,
 bool shfs_processes_scans(struct shfs_processes *processes,
                           const struct shfs_event_process *who);
 
-/* The sequence number of the process's record; 0 if it is unknown. */
+/* Returns the sequence number of the process's record; 0 if it is unknown. */
 uint64_t shfs_processes_record(struct shfs_processes *processes,
                                const struct shfs_event_process *who);

@@ -64,7 +64,7 @@ int shfs_recorder_begin(struct shfs_recorder *r)
 		error = shfs_contents_new(r->capture, &r->config, &r->rules, r->root_fd,
 		                          looks_late(r), &r->contents);
 	if (!error)
-		error = shfs_processes_new(r->capture, &r->config, r->root,
+		error = shfs_processes_new(r->capture, &r->config, r->root, r->root_fd,
 		                           &r->processes);
 	return error;
 }

@@ -55,8 +55,24 @@ LINES = {
 }
 
 
+# Without a mount, a program that has ended before its begin is read is known by its arguments alone,
+# and who writes through a descriptor of the shell is not seen.
+BY_MOUNT = [f"sort < {A} > out", "(cd ../data; sort A.csv > $OLDPWD/out)", f"for f in in {A}; do sort $f; done > out",
+            f"awk --file=../data/run.sh {A} > out; cp {A} out"]
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_names(sandbox, bash, line):
+    check_names(sandbox, bash, line)
+
+
+@pytest.mark.backends(without=["fuse"])
+@pytest.mark.parametrize("line", [line for line in LINES if line not in BY_MOUNT])
+def test_names_without_a_mount(sandbox, bash, line):
+    check_names(sandbox, bash, line)
+
+
+def check_names(sandbox, bash, line):
     """A file outside is a source, with its fingerprint."""
     bash.run(line)
     found = json.loads(sandbox.shfs("why", "out", "--json").stdout)
@@ -72,6 +88,17 @@ def test_by_name_alone(sandbox, bash):
     found = json.loads(sandbox.shfs("why", "out", "--json").stdout)
     assert [c["outside"] for c in found["commands"]] == [[f"{sandbox.home}/data/own"]]
     assert "~/data/own  outside, not recorded" in sandbox.shfs("why", "out").stdout
+
+
+@pytest.mark.backends(without=["fuse"])
+def test_programs_seen_at_work(sandbox, bash):
+    """The standard input, and the working directory, of one that has not ended at once."""
+    slow = "import sys, time; print(len(open(sys.argv[1]).read()) if sys.argv[1:] else sys.stdin.read()); time.sleep(.3)"
+    sandbox.write("slow.py", slow)
+    bash.run(f"python3 slow.py < {A} > a; cd ../data; python3 $OLDPWD/slow.py A.csv > $OLDPWD/b; cd -")
+    assert all(f"{A}@1  source" in sandbox.shfs("why", name).stdout for name in "ab")
+    bash.run(f"echo more >> {A}; sleep .05")
+    assert stale_results(sandbox) == {"a", "b"}
 
 
 def test_stale(sandbox, bash):
@@ -235,6 +262,7 @@ def test_what_a_command_keeps_outside(sandbox, bash):
     assert stale_results(sandbox) == {"a"}
 
 
+@pytest.mark.backends()
 def test_stages(sandbox, bash):
     """Stages of a pipeline that touch no file of the mount; they need not begin before the one that does."""
     for line in (f"(:; cat {A} - < <(sleep 1.5); :) | sort > a", f"tac {A} - < <(sleep 1.5) | (sleep .1; exec sort) | cat > b",
