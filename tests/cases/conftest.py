@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc):
     marked = metafunc.definition.get_closest_marker
     users, backends = marked("users"), marked("backends")
     one = marked("either") and not marked("both") and not harness.ALL
-    names = users.args if users else ("ordinary",) if one else ("root", "ordinary")
+    names = users.args if users else ("ordinary",) if one else ("ordinary", "root")
     if backends:
         # whose events root is told is seen in the cases that are for root
         both = itertools.product(names, backends_of(backends))
@@ -52,15 +52,15 @@ def pytest_generate_tests(metafunc):
 
 
 def is_in_sample(item, usual):
-    """Not each of all: another backend or transport than the usual one is tried with the first of
-    the case's own parameters, and that transport as an ordinary user."""
+    """Not each of all: another user, backend or transport than the usual one is tried with the
+    first of the case's own parameters, and that transport as an ordinary user."""
     params, ours = item.callspec.params, ("user", "backend", "transport")
-    transport = params.get("transport") == usual.get("transport")
-    if transport and params.get("backend") == usual.get("backend"):
+    others = [name for name in ours if params.get(name) != usual.get(name)]
+    if not others:
         return True
     if any(params[name] != usual.get(name) for name in params if name not in ours):
         return False
-    return transport or params.get("user") == "ordinary" or bool(item.get_closest_marker("users"))
+    return "transport" not in others or params.get("user") == "ordinary" or bool(item.get_closest_marker("users"))
 
 
 @pytest.hookimpl(trylast=True)  # behind -k: what is asked for is there

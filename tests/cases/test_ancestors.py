@@ -612,6 +612,7 @@ def test_c18_a_mount_that_hangs(sandbox, mounted, shell, kind):
 
 
 @pytest.mark.alone  # all of this user would ask it
+@pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])  # what hangs is of FUSE
 @pytest.mark.users("ordinary")
 @SHELLS
 def test_c18_a_mount_of_ours_that_hangs(sandbox, mounted, shell, kind):
@@ -694,6 +695,7 @@ def test_history_settings_stop_nothing(sandbox, mounted, shell, before):
     assert contents(sandbox, "b") == [b"1\n"]
 
 
+@pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])  # all write a journal alike
 @pytest.mark.users("ordinary")
 def test_locked_store(sandbox, mounted, shell):
     """shournal needed six fixes for lock errors and deadlocks on NFS homes."""

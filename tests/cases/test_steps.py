@@ -80,11 +80,11 @@ def run_late(sandbox, watch, top, seed):
 @pytest.mark.backends(without=["fuse"])
 @pytest.mark.timeout(120 + HOURS * 4000)
 def test_versions_told_late(sandbox):
-    """With two seeds, and one that nobody has seen; a failure says which it was."""
+    """With one seed, and one that nobody has seen; a failure says which it was."""
     sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\nmax-size = {MAX_BYTES}\nwait = 60000\n")
     watch, end = sandbox.mount(), time.monotonic() + HOURS * 3600
     new = itertools.count(time.time_ns() // 1000)
-    for seed in new if HOURS else SEEDS if "SHFS_TEST_SEEDS" in os.environ else [1, 2, next(new)]:
+    for seed in new if HOURS else SEEDS if "SHFS_TEST_SEEDS" in os.environ else [1, next(new)]:
         lay_out(sandbox, f"seed{seed}")
         watch.settle(30)
         sandbox.shfs("sync", timeout=60)

@@ -105,7 +105,7 @@ def test_stress_ng(disk):
 # --- fio, dbench ---
 
 
-@pytest.mark.parametrize("engine", ["sync", "psync", "pvsync2", "mmap", "libaio", "io_uring", "splice"])
+@pytest.mark.parametrize("engine", ["psync", "mmap", "io_uring", *(["sync", "pvsync2", "libaio", "splice"] if LONG or harness.ALL else [])])
 def test_fio(disk, engine):
     """Random writes, each verified by its checksum."""
     need("fio")

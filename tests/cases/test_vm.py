@@ -121,10 +121,9 @@ ALL = " ".join(f"/tests/cases/test_{name}" for name in (
 ))
 FEW = " ".join(f"/tests/cases/test_{name}.py" for name in ("attribution", "ancestors", "fast_path"))  # those of CORE
 NFS = "/tests/cases/test_nfs.py"
-MORE = """told_late or su_and_sudo or jobs_that_write_later or no_library_sees or ways_to_use_a_file or full_speed_without_fuse
+MORE = """told_late or commands_that_share or hidden_arguments or su_and_sudo or jobs_that_write_later or no_library_sees or ways_to_use_a_file or full_speed_without_fuse
 or c06 or c08 or another_writes"""
-CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or commands_that_share
-or program_that_wrote or hidden_arguments or c04
+CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or program_that_wrote or c04
 {f"or {MORE}" if EVERYWHERE else ""})"""
 
 
