@@ -22,7 +22,8 @@
 
 /* Most marks. Each keeps a directory in the kernel's memory, and counts for its user. */
 #define MARKS_MAX 16384
-#define EVENTS    65536   /* bytes */
+#define EVENTS    65536 /* bytes */
+#define READS_MAX 64
 #define PAUSE_NS  5000000 /* so that events come in batches, merged by the kernel */
 #define IDLE      16      /* pause: so many times as long as handling the events takes */
 #define AGAIN_NS  SHFS_NSEC_PER_SEC
@@ -295,7 +296,8 @@ static bool is_due(const struct shfs_beneath *b, int64_t noted_until_ns)
 	       (b->changes && b->changes->noted_ns <= noted_until_ns);
 }
 
-/* Reads all events; true: other processes have changed something. */
+/* Reads the events of this moment, not without an end: others may write all the time.
+ * True: other processes have changed something. */
 static bool read_beneath_events(struct shfs_beneath *b, int64_t now_ns)
 {
 	char events[EVENTS];
@@ -303,11 +305,15 @@ static bool read_beneath_events(struct shfs_beneath *b, int64_t now_ns)
 	bool changed = false;
 	ssize_t n;
 
-	while ((n = read(b->fanotify_fd, events, sizeof(events))) > 0)
+	for (int i = 0; i < READS_MAX; i++) {
+		n = read(b->fanotify_fd, events, sizeof(events));
 		for (ssize_t at = 0; at < n; at += event.head.event_len) {
 			memcpy(&event, events + at, MIN((size_t)(n - at), sizeof(event)));
 			changed |= take_event(b, &event, now_ns);
 		}
+		if (n <= 0)
+			break;
+	}
 	return changed;
 }
 
