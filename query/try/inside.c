@@ -16,6 +16,7 @@
 #include "query/base/cmd.h"
 #include "query/base/foreground.h"
 #include "query/base/model.h"
+#include "query/base/namespace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,43 +31,9 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define END_MS 2000 /* what the command leaves has so long after SIGTERM */
-
-/* --- the namespaces --- */
-
-static int write_proc(const char *path, const char *text)
-{
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : shfs_write_all(fd, text, strlen(text));
-}
-
-/* Root needs no user namespace. A user gets one in which his ids are what they were: no
- * others can be mapped without privileges. */
-static int enter_namespaces(bool no_net)
-{
-	bool root = geteuid() == 0;
-	char uids[48], gids[48];
-	int r = 0;
-
-	snprintf(uids, sizeof(uids), "%u %u 1", geteuid(), geteuid());
-	snprintf(gids, sizeof(gids), "%u %u 1", getegid(), getegid());
-	if (unshare(CLONE_NEWNS | (root ? 0 : CLONE_NEWUSER) |
-	            (no_net ? CLONE_NEWNET : 0)))
-		return -errno;
-	if (!root)
-		r = write_proc("/proc/self/setgroups", "deny");
-	if (!r && !root)
-		r = write_proc("/proc/self/uid_map", uids);
-	if (!r && !root)
-		r = write_proc("/proc/self/gid_map", gids);
-	if (!r && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		r = -errno;
-	return r;
-}
 
 /* A program may want to talk to itself. */
 static void raise_loopback(void)
@@ -267,22 +234,6 @@ static int cover_directories(const struct shfs_layer *layer)
 
 /* --- the mount of shfs --- */
 
-/* Lets programs that are executed keep the capability to mount, or not. */
-static void pass_capability(bool pass)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { 0 };
-	unsigned bit = 1u << CAP_SYS_ADMIN;
-
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	if (syscall(SYS_capget, &head, data))
-		return;
-	data[0].inheritable = pass ? data[0].inheritable | bit : 0;
-	data[1].inheritable = pass ? data[1].inheritable : 0;
-	if (!syscall(SYS_capset, &head, data) && pass)
-		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0);
-}
-
 static int run_on_layer(const struct shfs_inside *inside, const char *verb)
 {
 	_cleanup_free_ char *store =
@@ -310,7 +261,7 @@ static void drop_privileges(void)
 		                    CAP_FOWNER, CAP_FSETID,       CAP_KILL,
 		                    CAP_SETGID, CAP_SETUID };
 
-	pass_capability(false);
+	shfs_namespace_pass_mounting(false);
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
 		bool keep = false;
 
@@ -422,21 +373,15 @@ static void be_keeper(const struct shfs_inside *inside,
 	pid_t pid;
 
 	shfs_foreground_leave(caller);
-	r = enter_namespaces(inside->no_net);
-	if (r) {
-		shfs_error("cannot make a namespace: %s", strerror(-r));
-		shfs_hint("user namespaces may be forbidden here: sysctl "
-		          "user.max_user_namespaces, "
-		          "kernel.unprivileged_userns_clone, "
-		          "kernel.apparmor_restrict_unprivileged_userns");
-		_exit(SHFS_EXIT_UNAVAILABLE);
-	}
+	r = shfs_namespace_enter(inside->no_net ? CLONE_NEWNET : 0);
+	if (r)
+		_exit(shfs_namespace_fail(r));
 	if (inside->no_net)
 		raise_loopback();
 	code = cover_directories(inside->layer);
 	if (code)
 		_exit(code);
-	pass_capability(true);
+	shfs_namespace_pass_mounting(true);
 	if (chdir("/") || run_on_layer(inside, "mount")) {
 		shfs_error("cannot record in the layer");
 		_exit(SHFS_EXIT_FAILURE);
