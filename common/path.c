@@ -20,6 +20,14 @@ static const char *home_dir(void)
 	return pw ? pw->pw_dir : "/";
 }
 
+static bool is_below_any(const char *path, const char *const *trees, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (shfs_path_is_below(path, trees[i]))
+			return true;
+	return false;
+}
+
 bool shfs_path_is_system(const char *path)
 {
 	static const char *const trees[] = { "/dev",        "/proc",        "/sys",
@@ -29,10 +37,40 @@ bool shfs_path_is_system(const char *path)
 		                             "/usr/lib64",  "/usr/libexec", "/usr/sbin",
 		                             "/usr/include" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
-		if (shfs_path_is_below(path, trees[i]))
-			return true;
-	return false;
+	return is_below_any(path, trees, ARRAY_SIZE(trees));
+}
+
+bool shfs_path_is_setting(const char *path)
+{
+	static const char *const trees[] = {
+		"/etc/alternatives",
+		"/etc/gai.conf",
+		"/etc/group",
+		"/etc/host.conf",
+		"/etc/hosts",
+		"/etc/inputrc",
+		"/etc/ld.so.cache",
+		"/etc/ld.so.preload",
+		"/etc/locale.alias",
+		"/etc/localtime",
+		"/etc/mtab",
+		"/etc/nsswitch.conf",
+		"/etc/passwd",
+		"/etc/protocols",
+		"/etc/resolv.conf",
+		"/etc/services",
+		"/etc/ssl",
+		"/etc/terminfo",
+		"/usr/share/i18n",
+		"/usr/share/locale",
+		"/usr/share/mime",
+		"/usr/share/terminfo",
+		"/usr/share/zoneinfo",
+		"/usr/share/zoneinfo-icu",
+		"/var/cache/ldconfig",
+	};
+
+	return shfs_path_is_system(path) || is_below_any(path, trees, ARRAY_SIZE(trees));
 }
 
 char *shfs_path_join(const char *dir, const char *name)
