@@ -50,7 +50,9 @@ struct shfs_fs {
 	struct shfs_passthrough *passthrough;
 	struct shfs_beneath
 		*beneath; /* NULL: changes of the lower files are not noticed */
-	char *root;       /* the mounted directory, absolute */
+	char *root;       /* the recorded directory, absolute */
+	char *at;         /* where it is mounted for one command (shfs record); NULL: over
+	                   * itself */
 	int root_fd;      /* of the lower directory (O_PATH) */
 	int proc_fd;      /* /proc/self/fd */
 	bool served;      /* root_fd is on a network or the like: shfs_fd_is_served */

@@ -36,14 +36,17 @@
 #define DETACH_MS    5000 /* after SIGTERM, for files that are still open */
 
 struct options {
-	const char *store, *config, *dir, *transport_name;
+	const char *store, *config, *dir, *transport_name, *at;
 	enum shfs_transport_kind transport;
 	bool allow_other, foreground, no_passthrough;
+	char **projects; /* of argv, n of them; with at */
+	size_t n_projects;
 };
 
 static const char usage[] =
 	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
-	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n";
+	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n"
+	"       shfs-fuse --at MOUNTPOINT [OPTION...] DIR [PROJECT...]\n";
 
 static int parse_mount_options(int argc, char **argv, struct options *out,
                                struct shfs_again *again)
@@ -55,6 +58,7 @@ static int parse_mount_options(int argc, char **argv, struct options *out,
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "transport", required_argument, NULL, 't' },
 		{ "no-passthrough", no_argument, NULL, 'p' },
+		{ "at", required_argument, NULL, 'm' },
 		{ "again", required_argument, NULL, 'g' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -79,15 +83,19 @@ static int parse_mount_options(int argc, char **argv, struct options *out,
 			out->foreground = true;
 		else if (c == 'p')
 			out->no_passthrough = true;
+		else if (c == 'm')
+			out->at = optarg;
 		else if (c == 't' &&
 		         !shfs_config_parse_transport(optarg, &out->transport))
 			out->transport_name = optarg;
 		else if (c != 'g' || !shfs_again_read(again, optarg))
 			return shfs_daemon_show_usage(usage, c == 'h');
 	}
-	if (optind + 1 != argc)
+	if (optind >= argc || (optind + 1 != argc && !out->at))
 		return shfs_daemon_show_usage(usage, false);
 	out->dir = argv[optind];
+	out->projects = argv + optind + 1;
+	out->n_projects = (size_t)(argc - optind - 1);
 	return 0;
 }
 
@@ -98,7 +106,7 @@ static int note_options(struct shfs_fs *fs, const struct options *options, char 
 	struct shfs_again *again = fs->again;
 	unsigned n = 0;
 
-	if (options->foreground)
+	if (options->foreground || options->at)
 		return 0;
 	again->args[n++] = "shfs-fuse";
 	again->args[n++] = "--store";
@@ -167,10 +175,26 @@ static void share_out_fds(size_t *for_nodes, size_t *for_handles)
 	                                             : MIN(*for_handles, FD_CACHE_MAX);
 }
 
-/* Starts the capture, which starts threads: so in the process that stays. */
-static int start_capture(struct shfs_fs *fs)
+/* Archives contents of these projects alone. */
+static int archive_projects(struct shfs_fs *fs, const struct options *options)
 {
-	struct shfs_capture_options options = {
+	fs->rules.is_no_project = fs->at;
+	for (size_t i = 0; i < options->n_projects; i++) {
+		const char *dir = shfs_path_relative(options->projects[i], fs->root);
+		int r = dir && *dir ? shfs_project_rules_add_part(&fs->rules, dir)
+		                    : -EINVAL;
+
+		if (r)
+			return shfs_daemon_fail_path(SHFS_EXIT_USAGE,
+			                             options->projects[i], strerror(-r));
+	}
+	return 0;
+}
+
+/* Starts the capture, which starts threads: so in the process that stays. */
+static int start_capture(struct shfs_fs *fs, const struct options *options)
+{
+	struct shfs_capture_options for_capture = {
 		.config = &fs->config,
 		.kind = "fuse",
 		.root = fs->root,
@@ -186,6 +210,9 @@ static int start_capture(struct shfs_fs *fs)
 	if (shfs_project_rules_error(&fs->rules))
 		shfs_daemon_fail(0, "warning: .shfsignore is not followed: %s",
 		                 strerror(-shfs_project_rules_error(&fs->rules)));
+	r = archive_projects(fs, options);
+	if (r)
+		return r;
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "/proc: %s", strerror(errno));
@@ -196,7 +223,7 @@ static int start_capture(struct shfs_fs *fs)
 	if (!r && !fstat(fs->store->dirfd, &st))
 		shfs_tree_hide(fs->tree, st.st_dev, st.st_ino);
 	if (!r)
-		r = shfs_capture_open(fs->store, &options, &fs->capture);
+		r = shfs_capture_open(fs->store, &for_capture, &fs->capture);
 	fs->links = shfs_links_new();
 	if (!r && !fs->links)
 		r = -ENOMEM;
@@ -205,6 +232,12 @@ static int start_capture(struct shfs_fs *fs)
 	return r ? shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
 	                            strerror(-r))
 	         : 0;
+}
+
+/* Is the mount one of a user namespace, in which most owners of files have no ids? */
+static bool is_for_one_user(const struct shfs_fs *fs)
+{
+	return fs->at && !fs->privileged;
 }
 
 static struct fuse_session *new_session(struct shfs_fs *fs, bool allow_other)
@@ -216,8 +249,10 @@ static struct fuse_session *new_session(struct shfs_fs *fs, bool allow_other)
 
 	if (shfs_store_source(fs->store->dirfd, "", source))
 		return NULL;
-	snprintf(options, sizeof(options), "-ofsname=%s,subtype=shfs,default_permissions",
-	         source);
+	snprintf(options, sizeof(options), "-ofsname=%s,subtype=shfs%s", source,
+	         is_for_one_user(fs) ? "" : ",default_permissions");
+	if (is_for_one_user(fs))
+		shfs_ops_show_unmapped_as_own();
 	shfs_ops_init(&ops);
 	if (!fuse_opt_add_arg(&args, "shfs-fuse") && !fuse_opt_add_arg(&args, options) &&
 	    (!allow_other || !fuse_opt_add_arg(&args, "-oallow_other")))
@@ -242,6 +277,7 @@ static void free_fs(struct shfs_fs *fs)
 	shfs_closep(&fs->root_fd);
 	shfs_closep(&fs->proc_fd);
 	free(fs->root);
+	free(fs->at);
 }
 
 /* --- serving --- */
@@ -369,7 +405,7 @@ static pid_t start_keeper(struct shfs_fs *fs)
 	int fd, r;
 
 	/* shfs-browse would keep a mount busy that the store is in */
-	if (fs->config.browse == SHFS_BROWSE_OFF ||
+	if (fs->config.browse == SHFS_BROWSE_OFF || fs->at ||
 	    shfs_path_is_below(fs->store->path, fs->root))
 		return 0;
 	r = shfs_browse_keeper_start(fs->store->path, fs->root, &place, &fd, &pid);
@@ -394,7 +430,7 @@ static int mount_or_take(struct shfs_fs *fs, struct fuse_session *session)
 		snprintf(device, sizeof(device), "/dev/fd/%d", fs->device);
 		return fuse_session_mount(session, device) ? SHFS_EXIT_FAILURE : 0;
 	}
-	code = shfs_mountpoint_mount(session, fs->root, &message);
+	code = shfs_mountpoint_mount(session, fs->at ?: fs->root, &message);
 	let_go_of_lock();
 	if (code)
 		shfs_daemon_fail(code, "%s",
@@ -416,7 +452,7 @@ static int run_mount(struct shfs_fs *fs, const struct options *options)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
 	keeper = start_keeper(fs);
 	signals = shfs_daemon_signals();
-	code = start_capture(fs);
+	code = start_capture(fs, options);
 	if (code)
 		return code;
 	session = new_session(fs, options->allow_other || fs->privileged);
@@ -426,7 +462,7 @@ static int run_mount(struct shfs_fs *fs, const struct options *options)
 	if (code)
 		goto out;
 	if (fs->device < 0) {
-		shfs_mountpoint_is_ours(fs->root, &fs->mounted);
+		shfs_mountpoint_is_ours(fs->at ?: fs->root, &fs->mounted);
 		shfs_mountpoint_guarded();
 	}
 	r = shfs_transport_new(fs, session, &shfs_ops_calls,
@@ -476,12 +512,18 @@ int main(int argc, char **argv)
 	shfs_daemon_bound_heap();
 	fs.privileged = geteuid() == 0;
 	fs.since_ns = shfs_clock_ns(CLOCK_REALTIME);
-	code = shfs_daemon_open_root(options.dir, O_PATH, "mounted", &fs.root,
-	                             &fs.root_fd);
+	code = shfs_daemon_open_root(options.dir, O_PATH, options.at ? NULL : "mounted",
+	                             &fs.root, &fs.root_fd);
+	if (!code && options.at) {
+		fs.at = realpath(options.at, NULL);
+		if (!fs.at)
+			code = shfs_daemon_fail_path(SHFS_EXIT_USAGE, options.at,
+			                             strerror(errno));
+	}
 	if (!code) {
 		fs.served = shfs_fd_is_served(fs.root_fd);
 		lock = shfs_mountpoint_lock(fs.root_fd);
-		code = shfs_mountpoint_check(fs.root, &message);
+		code = shfs_mountpoint_check(fs.at ?: fs.root, &message);
 		if (code)
 			shfs_daemon_fail(code, "%s",
 			                 message.data ? message.data : "out of memory");

@@ -63,7 +63,7 @@ int shfs_daemon_open_root(const char *dir, int mode, const char *done, char **ro
 		                                     ? "there is no such directory"
 		                             : errno == ENOTDIR ? "not a directory"
 		                                                : strerror(errno));
-	if (!strcmp(*root, "/"))
+	if (done && !strcmp(*root, "/"))
 		return shfs_daemon_fail(
 			SHFS_EXIT_REFUSED,
 			"the root directory cannot be %s: choose a project", done);

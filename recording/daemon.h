@@ -26,7 +26,7 @@ int shfs_daemon_fail_path(int code, const char *path, const char *what);
 
 /* Opens the directory to be recorded: *root is its real path, malloc'ed; *fd is opened
  * with mode (O_RDONLY or O_PATH), for the caller to close. done: "mounted", say, for the
- * message that "/" cannot be. */
+ * message that "/" cannot be; NULL: it can. */
 _must_check_ int shfs_daemon_open_root(const char *dir, int mode, const char *done,
                                        char **root, int *fd);
 

@@ -613,8 +613,29 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 		fuse_reply_ioctl(req, r, &data, out_size);
 }
 
+/* Asked only where the kernel does not decide itself, by the mode. */
+static void op_access(fuse_req_t req, fuse_ino_t id, int mask)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node = shfs_req_node(req, id);
+	char name[16];
+	int fd;
+
+	if (!node)
+		return;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	snprintf(name, sizeof(name), "%d", fd);
+	shfs_req_result(req, faccessat(fs->proc_fd, name, mask, AT_EACCESS) ? -errno : 0);
+	shfs_node_fd_done(fs->tree, node);
+}
+
 void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops)
 {
+	ops->access = op_access;
 	ops->getattr = op_getattr;
 	ops->setattr = op_setattr;
 	ops->readlink = op_readlink;

@@ -77,14 +77,48 @@ static struct timespec timespec_of(struct statx_timestamp t)
 	return (struct timespec){ .tv_sec = t.tv_sec, .tv_nsec = t.tv_nsec };
 }
 
+/* In a user namespace: the ids that stand for all that have none there. */
+static struct {
+	bool shows_own;
+	uint32_t uid, gid;
+} unmapped;
+
+static uint32_t read_id(const char *path)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+
+	return shfs_read_file_at(AT_FDCWD, path, 32, &text)
+	               ? UINT32_MAX
+	               : (uint32_t)strtoul(text.data, NULL, 10);
+}
+
+void shfs_ops_show_unmapped_as_own(void)
+{
+	unmapped.uid = read_id("/proc/sys/kernel/overflowuid");
+	unmapped.gid = read_id("/proc/sys/kernel/overflowgid");
+	unmapped.shows_own = true;
+}
+
+uint32_t shfs_shown_uid(const struct statx *stx)
+{
+	return unmapped.shows_own && stx->stx_uid == unmapped.uid ? geteuid()
+	                                                          : stx->stx_uid;
+}
+
+uint32_t shfs_shown_gid(const struct statx *stx)
+{
+	return unmapped.shows_own && stx->stx_gid == unmapped.gid ? getegid()
+	                                                          : stx->stx_gid;
+}
+
 void shfs_stat_from_statx(const struct statx *stx, struct stat *out)
 {
 	*out = (struct stat){
 		.st_ino = stx->stx_ino,
 		.st_mode = stx->stx_mode,
 		.st_nlink = stx->stx_nlink,
-		.st_uid = stx->stx_uid,
-		.st_gid = stx->stx_gid,
+		.st_uid = shfs_shown_uid(stx),
+		.st_gid = shfs_shown_gid(stx),
 		.st_rdev = makedev(stx->stx_rdev_major, stx->stx_rdev_minor),
 		.st_size = (off_t)stx->stx_size,
 		.st_blksize = stx->stx_blksize,
@@ -236,6 +270,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	         FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
 	         FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
 	         FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
+	/* with it the kernel decides by the mode who may do what, and there is no default
+	 * but that */
+	if (unmapped.shows_own)
+		conn->want &= ~FUSE_CAP_POSIX_ACL;
 	conn->max_write = SHFS_MAX_WRITE;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;

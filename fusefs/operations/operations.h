@@ -39,6 +39,16 @@ void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops);
 /* Adds, as the last part, the check whether a request was carried out before. */
 void shfs_ops_add_resent(struct fuse_lowlevel_ops *ops);
 
+/*
+ * Shows an owner without an id here as this user: in a user namespace the kernel refuses
+ * to change a file whose owner is not mapped. The lower file system decides then who may
+ * do what, as all requests are of the one user. Before the mount.
+ */
+void shfs_ops_show_unmapped_as_own(void);
+/* Return the owner and the group that are shown. */
+uint32_t shfs_shown_uid(const struct statx *stx);
+uint32_t shfs_shown_gid(const struct statx *stx);
+
 /* Closes directories that are still open, after the last request; as
  * shfs_watch_release_all. */
 void shfs_directories_release_all(struct shfs_fs *fs);

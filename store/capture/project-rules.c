@@ -14,6 +14,13 @@
 #define IGNORE_MAX_BYTES (1 << 20)
 #define RACY_NS          (SHFS_NSEC_PER_SEC / 50) /* most that files' times lag behind */
 
+/* A project below the root. */
+struct shfs_project_part {
+	char *dir; /* below the root */
+	int fd;
+	struct shfs_project_rules rules;
+};
+
 /* Makes a stamp of the fields that matter: equal stamps are equal bytes. Zeros: there is
  * no file. */
 static struct statx stamp_of(const struct statx *stx)
@@ -97,7 +104,58 @@ void shfs_project_rules_init(struct shfs_project_rules *p,
 
 void shfs_project_rules_free(struct shfs_project_rules *p)
 {
+	for (size_t i = 0; i < p->n_parts; i++) {
+		shfs_project_rules_free(&p->parts[i].rules);
+		shfs_closep(&p->parts[i].fd);
+		free(p->parts[i].dir);
+	}
+	free(p->parts);
 	shfs_rules_free(p->rules);
+}
+
+int shfs_project_rules_add_part(struct shfs_project_rules *p, const char *dir)
+{
+	size_t n = p->n_parts;
+	struct shfs_project_part *parts = reallocarray(p->parts, n + 1, sizeof(*parts));
+	int fd = parts ? openat(p->root_fd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	int error = parts ? errno : ENOMEM;
+
+	if (parts)
+		p->parts = parts;
+	if (fd < 0)
+		return -error;
+	parts[n] = (struct shfs_project_part){ .dir = strdup(dir), .fd = fd };
+	if (!parts[n].dir) {
+		close(fd);
+		return -ENOMEM;
+	}
+	shfs_project_rules_init(&parts[n].rules, p->config, fd);
+	p->n_parts++;
+	return 0;
+}
+
+/* Returns the innermost project that the path is in, and makes the path that below it;
+ * NULL: it is in none. */
+static struct shfs_project_rules *find_part(struct shfs_project_rules *p,
+                                            const char **path)
+{
+	struct shfs_project_rules *found = NULL;
+	size_t longest = 0;
+	const char *below = *path;
+
+	for (size_t i = 0; i < p->n_parts; i++) {
+		struct shfs_project_part *part = &p->parts[i];
+		size_t len = strlen(part->dir);
+
+		if (len < longest || strncmp(*path, part->dir, len) != 0 ||
+		    (*path)[len] != '/')
+			continue;
+		found = &part->rules;
+		longest = len;
+		below = *path + len + 1;
+	}
+	*path = below;
+	return found;
 }
 
 int shfs_project_rules_error(struct shfs_project_rules *p)
@@ -113,8 +171,12 @@ int shfs_project_rules_error(struct shfs_project_rules *p)
 
 enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *p, const char *path)
 {
+	struct shfs_project_rules *part = find_part(p, &path);
 	enum shfs_rule rule;
 
+	if (!part && p->is_no_project)
+		return SHFS_RULE_IGNORE;
+	p = part ? part : p;
 	load_if_changed(p);
 	pthread_rwlock_rdlock(&p->lock);
 	rule = p->rules ? shfs_rules_match(p->rules, path, false) : SHFS_RULE_ARCHIVE;
@@ -136,6 +198,9 @@ static bool is_project_secret(struct shfs_project_rules *p, const char *path,
 bool shfs_project_rules_is_secret(struct shfs_project_rules *p, const char *path,
                                   bool directory)
 {
+	struct shfs_project_rules *part = find_part(p, &path);
+
+	p = part ? part : p;
 	if (!is_project_secret(p, path, directory))
 		return false;
 	load_if_changed(p);

@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 
 struct shfs_project_rules {
+	struct shfs_project_part *parts; /* projects below */
+	size_t n_parts;
+	bool is_no_project;               /* nothing outside of the parts is archived */
 	const struct shfs_config *config; /* borrowed */
 	int root_fd;                      /* borrowed */
 	pthread_rwlock_t lock;
@@ -25,6 +28,11 @@ struct shfs_project_rules {
 void shfs_project_rules_init(struct shfs_project_rules *rules,
                              const struct shfs_config *config, int root_fd);
 void shfs_project_rules_free(struct shfs_project_rules *rules);
+
+/* Adds a project below the root, for whose files its own rules are. Before anything is
+ * matched. -errno. */
+_must_check_ int shfs_project_rules_add_part(struct shfs_project_rules *rules,
+                                             const char *dir);
 
 /* Decides what to do with the content of this path. If .shfsignore cannot be read, the
  * rules stay as they were. */
