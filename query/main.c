@@ -29,6 +29,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_enable,
 	&shfs_cmd_disable,
 	&shfs_cmd_init,
+	&shfs_cmd_record,
 	&shfs_cmd_run,
 	&shfs_cmd_history,
 	&shfs_cmd_search,

@@ -5,6 +5,7 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/mounts.h"
+#include "query/base/namespace.h"
 #include "query/base/progress.h"
 #include "query/base/projects.h"
 #include "query/care/secret.h"
@@ -254,6 +255,33 @@ static void check_namespace(struct doctor *d)
 		report_finding(d, LEVEL_WARN, NULL,
 		               "in a pid namespace: processes outside of it are recorded "
 		               "without a name");
+}
+
+/* Can a user mount for himself alone? */
+static void check_user_namespace(struct doctor *d)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(-shfs_namespace_enter(0));
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid > 0 && WIFEXITED(status) && !WEXITSTATUS(status))
+		report_finding(d, LEVEL_OK, NULL,
+		               "shfs record and shfs try can make namespaces");
+	else
+		report_finding(d, LEVEL_WARN,
+		               "sysctl user.max_user_namespaces, "
+		               "kernel.unprivileged_userns_clone, "
+		               "kernel.apparmor_restrict_unprivileged_userns; for the "
+		               "last, " SHFS_APPARMOR " is a profile",
+		               "shfs record and shfs try cannot make namespaces: %s",
+		               pid > 0 && WIFEXITED(status)
+		                       ? strerror(WEXITSTATUS(status))
+		                       : strerror(errno));
 }
 
 static void check_program(struct doctor *d)
@@ -716,11 +744,17 @@ static const struct {
 	const char *name;
 	void (*run)(struct doctor *d);
 } checks[] = {
-	{ "install", check_program },    { "kernel", check_kernel },
-	{ "device", check_device },      { "fusermount", check_fusermount },
-	{ "others", check_allow_other }, { "proc", check_namespace },
-	{ "shells", check_shells },      { "config", diagnose_config },
-	{ "store", check_store },        { "helper", check_helper },
+	{ "install", check_program },
+	{ "kernel", check_kernel },
+	{ "device", check_device },
+	{ "fusermount", check_fusermount },
+	{ "others", check_allow_other },
+	{ "proc", check_namespace },
+	{ "namespaces", check_user_namespace },
+	{ "shells", check_shells },
+	{ "config", diagnose_config },
+	{ "store", check_store },
+	{ "helper", check_helper },
 	{ "mounts", check_mounts },
 };
 

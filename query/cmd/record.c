@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs record`: one command, with every file of the machine that it uses. */
+#include "query/base/cmd.h"
+#include "query/base/context.h"
+#include "query/base/foreground.h"
+#include "query/base/mounts.h"
+#include "query/base/projects.h"
+#include "query/record/whole.h"
+
+#include "common/redact.h"
+#include "common/secrets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Programs that change who one is, by a privilege that nobody has in a namespace. */
+static void warn_of_privileged(const char *program)
+{
+	static const char *const names[] = { "sudo", "su", "doas", "pkexec", "ping" };
+	const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && geteuid(); i++)
+		if (!strcmp(name, names[i]))
+			shfs_warn("%s gets no privileges here: no program that a user "
+			          "records can; sudo shfs record records root",
+			          name);
+}
+
+/* Within a record all is recorded already. */
+static int run_only(char **argv)
+{
+	size_t n = 0;
+
+	while (argv[n])
+		n++;
+	char *all[n + 4];
+
+	all[0] = (char *)"shfs";
+	all[1] = (char *)"run";
+	all[2] = (char *)"--";
+	memcpy(all + 3, argv, (n + 1) * sizeof(*all));
+	execv("/proc/self/exe", all);
+	shfs_error("cannot run shfs: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
+}
+
+static int record(struct shfs_context *ctx, const struct shfs_mounts *mounts, char **argv)
+{
+	_cleanup_projects_ struct shfs_projects projects = { 0 };
+	_cleanup_free_ char *store = realpath(shfs_context_store_path(ctx), NULL);
+	_cleanup_free_ char **dirs = calloc(mounts->n + 1, sizeof(*dirs)), **known = NULL;
+	struct shfs_whole whole = {
+		.store = store,
+		.config = ctx->config_option,
+		.argv = argv,
+	};
+	const struct shfs_config *config;
+	int status = 0, r, code;
+
+	config = shfs_context_config(ctx, &code);
+	if (!config)
+		return code;
+	r = shfs_secrets_redactor(config, &whole.redactor);
+	if (r) {
+		shfs_error("cannot read which texts are secret: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	r = shfs_projects_read(shfs_context_store_path(ctx), &projects);
+	known = calloc(projects.n + 1, sizeof(*known));
+	if (!store || !dirs || !known || r == -ENOMEM) {
+		shfs_no_memory();
+		return SHFS_EXIT_FAILURE;
+	}
+	if (r)
+		shfs_warn("cannot read which projects are known: %s", strerror(-r));
+	for (size_t i = 0; i < mounts->n; i++)
+		if (!shfs_mount_is_recorder(&mounts->list[i]) &&
+		    mounts->list[i].owner == geteuid())
+			dirs[whole.n_mounted++] = mounts->list[i].dir;
+	for (size_t i = 0; i < projects.n; i++)
+		if (!access(projects.list[i].dir, X_OK))
+			known[whole.n_projects++] = projects.list[i].dir;
+	whole.mounted = dirs;
+	whole.projects = known;
+	code = shfs_whole_run(&whole, &status);
+	shfs_redactor_free(whole.redactor);
+	return code ? code : shfs_foreground_end(status);
+}
+
+static int run_record(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int code = 0, r;
+
+	(void)argc;
+	if (!shfs_context_store(ctx, true, &code))
+		return code;
+	r = shfs_mounts_list(SHFS_MOUNTS_BROWSE, NULL, &mounts);
+	if (r) {
+		shfs_error("cannot list the mounts: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	if (shfs_mounts_at(&mounts, "/"))
+		return run_only(argv);
+	warn_of_privileged(argv[0]);
+	return record(ctx, &mounts, argv);
+}
+
+const struct shfs_command shfs_cmd_record = {
+	.name = "record",
+	.args = "[--] COMMAND [ARG…]",
+	.summary = "Run a command and record every file of the machine that it uses",
+	.description =
+		"Also outside of what is mounted: programs, libraries, configuration,\n"
+		"data. Contents are archived in the projects that shfs knows; elsewhere\n"
+		"files are known by their fingerprints. Ends as the command does.",
+	.operands = { 1, -1 },
+	.rest = true,
+	.run = run_record,
+};

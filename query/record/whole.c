@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Three processes besides the caller, and the mount's server:
+ *
+ *   the keeper    enters the namespaces, starts the server, which mounts at a directory
+ *                 of the store, and waits until it has ended
+ *   the entrant   its child: makes another mount namespace, in which that mount becomes
+ *                 the root, and runs the command there, recorded as typed
+ *   the command   its child
+ *
+ * The server stays in the keeper's namespace, where nothing is mounted over what it
+ * serves: the keeper removes the mount there once the entrant has it. So the mount ends
+ * with the last process that sees it, and the server with the mount.
+ */
+#include "query/record/whole.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "query/base/child.h"
+#include "query/base/cmd.h"
+#include "query/base/foreground.h"
+#include "query/base/model.h"
+#include "query/base/mounts.h"
+#include "query/base/namespace.h"
+#include "query/rerun/as-typed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define DIRECTORY "record" /* of the store: where the mounts begin */
+
+/* What the entrant says when it ends the wait of the keeper, and of the caller. */
+enum said { ENTERED = 'e', LEFT_SOME = 'l', LEFT_NONE = 'n' };
+
+/* --- the mount --- */
+
+static int fail_mount(const char *what, const char *path)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int error = errno;
+
+	shfs_show_directory(&shown, path);
+	shfs_error("cannot %s %s: %s", what, shown.data, strerror(error));
+	return SHFS_EXIT_UNAVAILABLE;
+}
+
+/* Starts the server, which mounts all of the tree at a directory. */
+static int serve_tree(const struct shfs_whole *whole, const char *at)
+{
+	_cleanup_free_ char *path = shfs_path_installed("libexec", "shfs-fuse");
+	const char **argv = calloc(whole->n_projects + 16, sizeof(*argv));
+	size_t n = 0;
+	pid_t pid;
+
+	if (!path || !argv) {
+		free(argv);
+		shfs_error("shfs-fuse is missing; install shfs as a whole");
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	argv[n++] = "shfs-fuse";
+	argv[n++] = "--store";
+	argv[n++] = whole->store;
+	if (whole->config) {
+		argv[n++] = "--config";
+		argv[n++] = whole->config;
+	}
+	argv[n++] = "--transport";
+	argv[n++] = "dev";
+	argv[n++] = "--no-passthrough";
+	argv[n++] = "--at";
+	argv[n++] = at;
+	argv[n++] = "--";
+	argv[n++] = "/";
+	for (size_t i = 0; i < whole->n_projects; i++)
+		argv[n++] = whole->projects[i];
+	pid = shfs_child_start(path, argv, SHFS_CHILD_MESSAGES);
+	free(argv);
+	return pid < 0 ? SHFS_EXIT_FAILURE : shfs_child_wait(pid);
+}
+
+/* Shows a part of the tree as it is. */
+static int leave_as_it_is(const char *root, const char *path)
+{
+	_cleanup_free_ char *to = shfs_path_join(root, path + 1);
+
+	if (!to) {
+		shfs_no_memory();
+		return SHFS_EXIT_FAILURE;
+	}
+	if (!mount(path, to, NULL, MS_BIND | MS_REC, NULL) || errno == ENOENT)
+		return 0;
+	return fail_mount("show", path);
+}
+
+static int leave_all_as_they_are(const struct shfs_whole *whole, const char *root)
+{
+	/* sockets of the session are of no use but as they are */
+	static const char *const parts[] = { "/proc", "/sys", "/dev", "/run",
+		                             "/tmp/.X11-unix" };
+	const char *agent = getenv("SSH_AUTH_SOCK");
+	int code = 0;
+
+	if (agent && *agent == '/' && !shfs_path_is_below(agent, "/run"))
+		code = leave_as_it_is(root, agent);
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && !code; i++)
+		code = leave_as_it_is(root, parts[i]);
+	for (size_t i = 0; i < whole->n_mounted && !code; i++)
+		code = leave_as_it_is(root, whole->mounted[i]);
+	return code ? code : leave_as_it_is(root, whole->store);
+}
+
+/* Makes the directory at which the mount is the root of this process. */
+static int enter_root(const char *at, const char *cwd)
+{
+	/* the old root comes to lie over the new one (pivot_root(2), NOTES) */
+	if (chdir(at) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH) ||
+	    chdir("/"))
+		return fail_mount("enter", at);
+	return cwd && !chdir(cwd) ? 0 : fail_mount("enter", cwd ? cwd : ".");
+}
+
+/* --- the command --- */
+
+/*
+ * The caller's standard streams that are files: "shfs record sort in > out". They are of
+ * the tree outside. So the command opens them anew by their names, and their use is
+ * recorded. Whoever uses the caller's streams next goes on where the command has ended:
+ * for that it hands its own over a socket.
+ */
+struct streams {
+	int socket[2]; /* the entrant's end, and the command's */
+};
+
+/* Opens what fd is by its name, at the same place in it; -1: it is no file with a name.
+ */
+static int open_again(int fd)
+{
+	struct stat st, again;
+	char name[32];
+	int flags = fcntl(fd, F_GETFL);
+	_cleanup_close_ int to = -1;
+
+	if (flags < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	_cleanup_free_ char *path = realpath(name, NULL);
+	to = path ? open(path, (flags & (O_ACCMODE | O_APPEND)) | O_CLOEXEC) : -1;
+	if (to < 0 || fstat(to, &again) || again.st_ino != st.st_ino ||
+	    lseek(to, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
+		return -1;
+	return TAKE_FD(to);
+}
+
+/* One descriptor on its way (cmsg(3)), with the number that it has in the command. */
+union passed {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+static bool hand_over(int socket, char number, int fd)
+{
+	union passed passed = { 0 };
+	struct iovec iov = { &number, 1 };
+	struct msghdr message = { .msg_iov = &iov,
+		                  .msg_iovlen = 1,
+		                  .msg_control = &passed,
+		                  .msg_controllen = sizeof(passed) };
+
+	passed.head.cmsg_level = SOL_SOCKET;
+	passed.head.cmsg_type = SCM_RIGHTS;
+	passed.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&passed.head), &fd, sizeof(fd));
+	return sendmsg(socket, &message, MSG_DONTWAIT) == 1;
+}
+
+/* Gets the next one: -1: there are no more. */
+static int take_over(int socket, char *number)
+{
+	union passed passed = { 0 };
+	struct iovec iov = { number, 1 };
+	struct msghdr message = { .msg_iov = &iov,
+		                  .msg_iovlen = 1,
+		                  .msg_control = &passed,
+		                  .msg_controllen = sizeof(passed) };
+	int fd;
+
+	if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1 ||
+	    message.msg_controllen < sizeof(passed))
+		return -1;
+	memcpy(&fd, CMSG_DATA(&passed.head), sizeof(fd));
+	return fd;
+}
+
+static void prepare_command(void *arg)
+{
+	struct streams *streams = arg;
+
+	for (char number = 0; number < 3; number++) {
+		_cleanup_close_ int to = open_again(number);
+
+		if (to >= 0 && hand_over(streams->socket[1], number, to))
+			dup2(to, number);
+	}
+	shfs_namespace_drop_privileges();
+}
+
+/* The command has ended: the caller's streams go on where it has come to. */
+static void go_on_in_streams(const struct streams *streams)
+{
+	char number;
+	int fd;
+
+	while ((fd = take_over(streams->socket[0], &number)) >= 0) {
+		off_t at = lseek(fd, 0, SEEK_CUR);
+
+		if (at >= 0)
+			lseek(number, at, SEEK_SET);
+		close(fd);
+	}
+}
+
+/* Records the command as typed, as far as that can be. */
+static void open_log(const struct shfs_whole *whole, struct shfs_hook_log *log)
+{
+	int r;
+
+	log->redactor = whole->redactor;
+	r = shfs_hook_log_open(log, whole->store, "run");
+	if (r)
+		shfs_warn("the command is not in history: %s", strerror(-r));
+}
+
+static void say(int fd, enum said what)
+{
+	(void)!write(fd, &(char){ (char)what }, 1);
+}
+
+static void be_entrant(const struct shfs_whole *whole,
+                       const struct shfs_foreground *keeper, const char *at, int tell)
+{
+	_cleanup_free_ char *cwd = getcwd(NULL, 0);
+	struct shfs_hook_log log = { .fd = -1 };
+	struct streams streams = { { -1, -1 } };
+	int status, code;
+
+	shfs_foreground_leave(keeper);
+	if (unshare(CLONE_NEWNS))
+		_exit(shfs_namespace_fail(-errno));
+	code = leave_all_as_they_are(whole, at);
+	if (!code)
+		code = enter_root(at, cwd);
+	if (code)
+		_exit(code);
+	say(tell, ENTERED);
+	(void)!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, streams.socket);
+	open_log(whole, &log);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	status = shfs_run_as_typed(&log, whole->argv, prepare_command, &streams);
+	go_on_in_streams(&streams);
+	shfs_mounts_sync(whole->store, true);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	say(tell, errno == ECHILD ? LEFT_NONE : LEFT_SOME);
+	_exit(shfs_foreground_end(status));
+}
+
+/* --- the keeper --- */
+
+/* Makes a directory for the mount, allocated. */
+static char *make_place(const struct shfs_whole *whole)
+{
+	_cleanup_free_ char *dir = shfs_path_join(whole->store, DIRECTORY);
+	char *place = NULL;
+
+	if (!dir || asprintf(&place, "%s/XXXXXX", dir) < 0) {
+		shfs_no_memory();
+		return NULL;
+	}
+	if (!shfs_mkdir_p_at(AT_FDCWD, dir, 0700) && mkdtemp(place))
+		return place;
+	fail_mount("make", dir);
+	free(place);
+	return NULL;
+}
+
+static char heard(int fd)
+{
+	char byte = 0;
+
+	while (read(fd, &byte, 1) < 0 && errno == EINTR)
+		;
+	return byte;
+}
+
+/* Ends with the server, unless what the command has left goes on. */
+static void await_server(char left)
+{
+	while (left != LEFT_SOME && (waitpid(-1, NULL, 0) > 0 || errno == EINTR))
+		;
+}
+
+static void be_keeper(const struct shfs_whole *whole,
+                      const struct shfs_foreground *caller, int began)
+{
+	_cleanup_free_ char *at = NULL;
+	struct shfs_foreground foreground;
+	int ends[2], status = 0, r, code;
+	bool entered;
+	pid_t pid;
+
+	shfs_foreground_leave(caller);
+	r = shfs_namespace_enter(0);
+	if (r)
+		_exit(shfs_namespace_fail(r));
+	at = make_place(whole);
+	if (!at)
+		_exit(SHFS_EXIT_UNAVAILABLE);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* of the server */
+	shfs_namespace_pass_mounting(true);
+	code = serve_tree(whole, at);
+	if (code || pipe2(ends, O_CLOEXEC)) {
+		rmdir(at);
+		_exit(code ? code : SHFS_EXIT_FAILURE);
+	}
+	fflush(NULL);
+	shfs_foreground_enter(&foreground);
+	pid = fork();
+	if (!pid)
+		be_entrant(whole, &foreground, at, ends[1]);
+	close(ends[1]);
+	entered = pid > 0 && heard(ends[0]) == ENTERED;
+	umount2(at, MNT_DETACH);
+	rmdir(at);
+	if (entered)
+		say(began, ENTERED);
+	close(began);
+	if (pid > 0)
+		shfs_foreground_wait(&foreground, pid, &status, NULL);
+	await_server(entered ? heard(ends[0]) : LEFT_NONE);
+	_exit(shfs_foreground_end(status));
+}
+
+int shfs_whole_run(const struct shfs_whole *whole, int *status)
+{
+	struct shfs_foreground foreground;
+	int began[2];
+	pid_t pid;
+	bool begun;
+
+	if (pipe2(began, O_CLOEXEC)) {
+		shfs_error("cannot make a pipe: %s", strerror(errno));
+		return SHFS_EXIT_FAILURE;
+	}
+	fflush(NULL);
+	shfs_foreground_enter(&foreground);
+	pid = fork();
+	if (!pid) {
+		close(began[0]);
+		be_keeper(whole, &foreground, began[1]);
+	}
+	close(began[1]);
+	if (pid > 0)
+		shfs_foreground_wait(&foreground, pid, status, NULL);
+	begun = heard(began[0]) == ENTERED;
+	close(began[0]);
+	if (pid < 0)
+		shfs_error("cannot start a process: %s", strerror(errno));
+	return begun                ? 0
+	       : pid < 0            ? SHFS_EXIT_FAILURE
+	       : WIFEXITED(*status) ? WEXITSTATUS(*status)
+	                            : SHFS_EXIT_FAILURE;
+}

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""shfs record: one command, with every file of the machine that it uses."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from harness import wait_until
+
+pytestmark = [pytest.mark.users("ordinary"), pytest.mark.timeout(120)]
+
+
+def record(sandbox, *argv, **options):
+    options.setdefault("timeout", 60)
+    return sandbox.shfs("record", "--", *argv, **options)
+
+
+def recorded(sandbox, text):
+    """{path: use} of the last command with this text, from show."""
+    found = json.loads(sandbox.shfs("history", "--all", "--json", cwd="/").stdout)["commands"]
+    command = [one for one in found if one["text"] == text][-1]
+    shown = json.loads(sandbox.shfs("show", "--json", command["id"], cwd="/").stdout)
+    return {use["path"]: use["use"] for use in shown["files"]}
+
+
+def wait_for_the_end(sandbox):
+    servers = "ps -u $(id -u) -o stat=,comm= | grep -v ^Z | grep shfs-fuse"
+    wait_until(lambda: sandbox.sh(servers, check=False).status, "the mount to end")
+
+
+@pytest.mark.both
+def test_files_of_the_whole_machine(sandbox, user):
+    """Programs, libraries, configuration, data, results: without a mount, in any place."""
+    data = sandbox.write_outside(f"{sandbox.home}/data/in", "b\na\n")
+    record(sandbox, "sort", data, "-o", "out")
+    assert sandbox.read("out") == b"a\nb\n"
+    uses = recorded(sandbox, f"sort {data} -o out")
+    assert uses[f"{sandbox.project}/out"] == "wrote" and uses[data] == "read"
+    assert any(re.search(r"/libc\.so\.6$|/libc-", path) for path in uses), uses
+    assert any(path.endswith("/bin/sort") for path in uses), uses
+    why = sandbox.shfs("why", "out").stdout
+    assert data.replace(sandbox.home, "~") in why and "libc" not in why
+    assert sandbox.sh("id -u").stdout == record(sandbox, "id", "-u").stdout == f"{user.uid}\n"
+    assert not os.listdir(f"{sandbox.store}/record")
+
+
+@pytest.mark.both
+def test_as_without(sandbox):
+    """Status, signals, streams, environment and permissions are as without it."""
+    lines = {
+        "exit 7": 7, "kill -9 $$": 137, "no-such-program": 127, "cat /no/such": 1, "cat": 0,
+        "echo a; echo b >&2; pwd; umask; ulimit -n; nice; tty": 1,
+        "touch /etc/shfs-test-new; echo x > /usr/shfs-test-new; rm /etc/hostname.no; id": 0,
+        "test -w /etc/passwd; echo $?; test -x /bin/sh; echo $?; test -r /etc/shadow; echo $?": 0,
+        "echo x > f; chmod 000 f; cat f; echo $?; chmod 400 f; echo y > f; cat f; rm -f f": 0,
+        "mkdir d; echo > d/f; chmod 500 d; rm d/f; chmod 100 d; ls d; cat d/f; chmod 700 d; rm -r d": 0,
+        "T=$(mktemp) && echo x > $T && cat $T && rm $T; ls -d /tmp": 0,
+        "ln -s /etc/hostname l; cat l | wc -l; readlink l; rm l; ls -l /proc/self/exe | wc -l": 0,
+        "mkfifo p; (echo through > p &) ; cat p; rm p; echo x > /dev/null; head -c 3 /dev/zero | wc -c": 0,
+        "stat -c %A,%s,%Y,%h /etc/passwd /usr/bin /bin/sh": 0,
+        "readlink -f /bin/sh; df . > /dev/null && echo ok; cp /etc/hostname h && cmp h /etc/hostname; rm h": 0,
+    }
+    if sandbox.user.uid == 0:
+        lines = {line: status for line, status in lines.items() if "/etc/shfs-test" not in line}
+    for line, status in lines.items():
+        plain = sandbox.run("sh", "-c", line, input="given\n", check=False)
+        found = record(sandbox, "sh", "-c", line, input="given\n", check=False)
+        ended = 128 - plain.status if plain.status < 0 else plain.status  # by a signal
+        assert (found.status, found.stdout) == (ended, plain.stdout), line
+        assert [l.split(": ", 1)[-1] for l in found.stderr.splitlines()] == [l.split(": ", 1)[-1] for l in plain.stderr.splitlines()]
+
+
+def test_streams_that_are_files(sandbox):
+    """The shell's redirections are of the tree outside: their files are recorded all the same, and go on."""
+    sandbox.write("in", "1\n2\n3\n")
+    sandbox.sh("{ shfs record head -c 2; cat; } < in > out1; shfs record sort -r < in > out2; shfs record ls /no/such 2> err;"
+               "{ echo a; shfs record echo b; echo c; shfs record cat in; } > out3; shfs record echo more >> out3", check=False, timeout=90)
+    assert sandbox.read("out3") == b"a\nb\nc\n1\n2\n3\nmore\n" and sandbox.read("out2") == b"3\n2\n1\n"
+    assert sandbox.read("out1") == b"1\n2\n3\n" and b"/no/such" in sandbox.read("err")
+    uses = recorded(sandbox, "sort -r")
+    assert uses[f"{sandbox.project}/in"] == "read" and uses[f"{sandbox.project}/out2"] in ("wrote", "changed")
+
+
+def test_contents(sandbox):
+    """They are archived in projects that are known, by their rules; secrets nowhere."""
+    project = sandbox.mkdir(f"{sandbox.home}/known")
+    mount = sandbox.shfs("mount", project)
+    assert mount.status == 0
+    sandbox.shfs("umount", project, cwd="/")
+    sandbox.sh("printf 'big\\n' > .shfsignore; mkdir ../other ../.ssh; echo key > ../.ssh/id_ed25519", cwd=project)
+    line = "echo one > small; echo two > big; echo three > ../other/f; cat ../.ssh/id_ed25519 > /dev/null; echo four > small"
+    record(sandbox, "sh", "-c", line, cwd=project)
+    assert sandbox.shfs("cat", "small@1", cwd=project).stdout == "one\n" and sandbox.shfs("cat", "small", cwd=project).stdout == "four\n"
+    log = lambda name: json.loads(sandbox.shfs("log", "--json", name, cwd=project).stdout)["versions"]
+    assert not log("big")[0]["object"] and not log("../other/f")[0]["object"]
+    secret, = log("../.ssh/id_ed25519")
+    assert not secret["object"] and not secret.get("fingerprint")
+    assert sandbox.sh("grep -rl key $SHFS_STORE/objects $SHFS_STORE/packs 2>/dev/null | wc -l").stdout == "0\n"
+
+
+def test_a_mounted_project_records_itself(sandbox, mounted):
+    sandbox.write("in", "x\n")
+    record(sandbox, "sh", "-c", "cat in > out; cat /etc/hostname >> out")
+    uses = recorded(sandbox, "sh -c 'cat in > out; cat /etc/hostname >> out'")
+    assert uses[f"{sandbox.project}/out"] == "wrote" and uses[f"{sandbox.project}/in"] == "read" and uses["/etc/hostname"] == "read"
+    assert sandbox.shfs("cat", "out@1").stdout.startswith("x\n")
+    assert "shfs-fuse" not in sandbox.shfs("why", "out").stdout
+
+
+def test_in_the_background(sandbox):
+    """What the command leaves goes on, and is recorded until its end; the mount ends with it."""
+    record(sandbox, "sh", "-c", "(sleep 1; echo late > late) > /dev/null 2>&1 & echo begun")
+    wait_until(lambda: sandbox.sh("cat late", check=False).stdout == "late\n", "the background job")
+    wait_for_the_end(sandbox)
+    found = json.loads(sandbox.shfs("log", "late", "--json").stdout)["versions"]
+    assert "echo late > late" in found[0]["command"]["text"]
+
+
+def test_within(sandbox, mounted):
+    """Programs that make namespaces, static ones, other sessions, an empty environment, and itself."""
+    sandbox.write("in", "x\n")
+    static = sandbox.compile("static", "#include <fcntl.h>\n#include <unistd.h>\n"
+                             "int main(int n, char **v) { char c; int f = open(v[1], 0); return read(f, &c, 1) != 1; }", "-static")
+    data = sandbox.write_outside(f"{sandbox.home}/data/in", "b\n")
+    lines = {
+        f"{static} {data}": data,
+        f"unshare -Urm sh -c 'cat {data}'": data,
+        f"env -i /bin/cat {data}": data,
+        f"setsid -w cat {data}": data,
+        f"shfs record cat {data}": data,
+    }
+    if shutil.which("bwrap"):
+        lines[f"bwrap --ro-bind / / --dev /dev --proc /proc cat {data}"] = data
+    for line, path in lines.items():
+        found = record(sandbox, "sh", "-c", line, check=False)
+        assert found.status == 0, (line, found)
+        text = f"cat {data}" if "shfs record" in line else "sh -c " + sandbox.sh('printf %s "$1"', line).stdout
+        all_uses = [use["path"] for one in json.loads(sandbox.shfs("history", "--json", "-n", "2").stdout)["commands"] for use in one["files"]]
+        assert path in all_uses, (line, text, all_uses)
+
+
+def test_beside_strace(sandbox):
+    """No file that a command opens is missed."""
+    if not shutil.which("strace"):
+        pytest.skip("needs strace")
+    sandbox.write("a.c", '#include <stdio.h>\n#include "a.h"\nint main(void) { puts(A); }\n')
+    sandbox.write("a.h", '#define A "a"\n')
+    sandbox.write("Makefile", "all: a\n\t./a > out\na: a.c a.h\n\tcc -o a a.c\n")
+    for line in ("make -j3", "python3 -c 'import json, email.message; print(json.dumps(1))'", "perl -MPOSIX -e 'print floor(2.5)'",
+                 "bash -c 'sort /etc/services | head -3 | awk \"{print \\$1}\"'"):
+        sandbox.sh("rm -f a out a.o")
+        sandbox.run("strace", "-f", "-qq", "-y", "-etrace=open,openat,execve", "-o../trace", "sh", "-c", line, timeout=90)
+        sandbox.sh("rm -f a out a.o")
+        record(sandbox, "sh", "-c", line)
+        shown = json.loads(sandbox.shfs("history", "--json", "-n", "1").stdout)["commands"][0]
+        uses = json.loads(sandbox.shfs("show", "--json", shown["id"]).stdout)["files"]
+        found = {os.path.realpath(use["path"]) for use in uses}
+        trace = sandbox.sh("cat ../trace").stdout
+        opened = set(re.findall(r"= \d+<([^>]+)>", trace))
+        ours = re.compile(r"^/(proc|sys|dev|run)/|^/tmp/cc|^/tmp/sh|\(deleted\)$|^pipe:|/trace$")
+        missed = {path for path in opened if not ours.search(path) and not os.path.isdir(path) and os.path.realpath(path) not in found}
+        assert not missed, (line, missed)
+
+
+def test_signals_and_jobs(sandbox, shell):
+    """^C reaches the command, ^Z stops it, fg goes on: as without."""
+    work = shell()
+    runs = lambda: sandbox.sh("pgrep -u $(id -u) -x sleep", check=False).status == 0
+    work.send("shfs record sh -c 'trap \"echo caught; exit 5\" INT; echo ready; sleep 60'\r")
+    work.wait_for_job("shfs")
+    wait_until(runs, "the command")
+    work.send("\x03")
+    assert "caught" in work.wait()
+    assert work.run("echo $?").endswith("5")
+    wait_until(lambda: not runs(), "the command to end")
+    work.send("shfs record sleep 60\r")
+    work.wait_for_job("shfs")
+    wait_until(runs, "the command")
+    work.send("\x1a")
+    assert "Stopped" in work.wait()
+    work.send("fg\r")
+    work.wait_for_job("shfs")
+    work.send("\x03")
+    work.wait()
+    assert work.run("echo =$?").endswith("=130")
+    wait_until(lambda: not runs(), "the command to end")
+
+
+def test_killed(sandbox):
+    """The command goes on when who waits for it is killed; its record ends with it."""
+    process = sandbox.popen(["shfs", "record", "sh", "-c", "sleep 2; echo done > out"], stdout=subprocess.DEVNULL)
+    wait_until(lambda: sandbox.sh("pgrep -u $(id -u) -x sleep", check=False).status == 0, "the command")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: sandbox.sh("cat out", check=False).stdout == "done\n", "the command to go on")
+    wait_for_the_end(sandbox)
+    assert json.loads(sandbox.shfs("log", "out", "--json").stdout)["versions"]
+
+
+def test_sockets_of_the_session(sandbox):
+    """That of ssh's agent is the one outside."""
+    serve = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('../agent'); s.listen(); s.accept()[0].send(b'keys')"
+    with sandbox.popen(["python3", "-c", serve]) as server:
+        wait_until(lambda: sandbox.sh("test -S ../agent", check=False).status == 0, "the agent")
+        ask = "import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['SSH_AUTH_SOCK']); print(s.recv(9))"
+        agent = os.path.join(os.path.dirname(sandbox.project), "agent")
+        assert record(sandbox, "python3", "-c", ask, env={"SSH_AUTH_SOCK": agent}).stdout == "b'keys'\n"
+        server.wait()
+
+
+def test_said(sandbox):
+    """Where it cannot work, in a word."""
+    assert "sudo gets no privileges here" in record(sandbox, "sudo", "-n", "true", check=False).stderr
+    assert sandbox.shfs("record", check=2).stderr
+    forbidden = "echo 0 > /proc/sys/user/max_user_namespaces; shfs record echo ran"
+    done = sandbox.run("unshare", "--map-current-user", "--keep-caps", "sh", "-c", forbidden, check=False)
+    assert done.status and "user namespaces may be forbidden here" in done.stderr and not done.stdout, done
