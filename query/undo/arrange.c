@@ -215,7 +215,8 @@ static int add_all_attributes(struct work *w, const struct shfs_past_file *f)
 		rest |= SHFS_STEP_MODE;
 	if (!r)
 		r = add_attributes(w, f, path, rest);
-	if (!r && u->opened && !(todo & SHFS_PAST_MODE))
+	/* one that others have set stays */
+	if (!r && rest & SHFS_STEP_MODE && u->there && !(todo & SHFS_PAST_MODE))
 		w->steps->list[w->steps->n - 1].mode = u->st.st_mode;
 	return r;
 }

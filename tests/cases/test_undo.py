@@ -242,6 +242,17 @@ def test_what_others_changed_since_stays(sandbox, work):
     assert "./n/mine" in now and "./n/x" not in now and before_others["./s"][1] == "0o600"
 
 
+def test_a_mode_of_others_stays(sandbox, work):
+    """Though an ACL is put back, which changes it."""
+    line = "chmod 600 s; setfacl -m u:nobody:r s; chmod 600 c; setfattr -n user.new -v 1 c"
+    work.run(line)
+    work.run("chmod 640 c; chmod 666 s")
+    run = done(sandbox, last_id(sandbox, line))
+    now = tree(sandbox)
+    assert now["./c"][1] == "0o640" and now["./c"][7] == {} and "system.posix_acl_access" not in now["./s"][7], run
+    assert now["./s"][1] == "0o666", run
+
+
 def test_merged(sandbox, work):
     line = "sed -i s/1/one/ text; printf 'a\\0b' > binary; echo 1 > same"
     sandbox.sh("printf 'x\\0y' > binary; echo 0 > same")
