@@ -194,9 +194,7 @@ static int add_xattrs(struct work *w, const struct shfs_past_file *f, const char
 static int add_all_attributes(struct work *w, const struct shfs_past_file *f)
 {
 	const struct shfs_undo_file *u = f->plan;
-	uint32_t todo = u->other_name ? f->known & f->changed
-	                : u->make     ? f->known & ~(uint32_t)SHFS_PAST_CONTENT
-	                              : u->todo;
+	uint32_t todo = u->make ? f->known & ~(uint32_t)SHFS_PAST_CONTENT : u->todo;
 	_cleanup_free_ char *path = path_of_file(f);
 	uint32_t rest = 0;
 	int r = path ? 0 : -ENOMEM;
@@ -414,7 +412,8 @@ static int put_contents(struct work *w)
 		if (!u || !u->there || !(u->todo & SHFS_PAST_CONTENT) || !is_done(w, f) ||
 		    !f->n_then)
 			continue;
-		r = u->st.st_nlink > 1 ? overwrite_content(w, f) : replace_content(w, f);
+		r = u->st.st_nlink > 1 || u->other_name ? overwrite_content(w, f)
+		                                        : replace_content(w, f);
 	}
 	return r;
 }
@@ -459,7 +458,7 @@ static bool is_replacing(const struct shfs_past_entry *e)
 {
 	return !e->left->n_then && !is_directory(e->left) &&
 	       shfs_undo_file(e->then)->make && !is_directory(e->then) &&
-	       !shfs_undo_file(e->then)->other_name && e->then->n_then == 1;
+	       e->then->n_then == 1;
 }
 
 static int replace_file(struct work *w, struct shfs_past_entry *e)

@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "query/base/trusted.h"
+#include "query/undo/kept-names.h"
 #include "query/undo/merge.h"
 #include "query/undo/others.h"
 #include "query/undo/same.h"
@@ -13,8 +14,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <string.h>
+
+#define ATTRIBUTES (SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_TIME | SHFS_PAST_XATTRS)
 
 static bool is_left_to_git(const char *path, bool git)
 {
@@ -50,6 +52,15 @@ static int new_group(struct shfs_undo_plan *p, size_t *out)
 static void join_groups(struct shfs_undo_plan *p, size_t a, size_t b)
 {
 	p->groups[root_of(p, a)] = root_of(p, b);
+}
+
+void shfs_undo_move_group(struct shfs_undo_plan *p, size_t group, size_t to)
+{
+	size_t from = root_of(p, group), root = root_of(p, to);
+
+	p->groups[from] = root;
+	p->blocked[root] |= p->blocked[from];
+	p->wanted[root] |= p->wanted[from];
 }
 
 bool shfs_undo_is_wanted(const struct shfs_undo_plan *p, size_t group)
@@ -181,13 +192,6 @@ int shfs_undo_look_at(const char *path, struct stat *st)
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r ? r : 1;
 }
 
-static bool is_object(const struct shfs_version *v, const struct shfs_object_id *id)
-{
-	return v->flags & SHFS_CONTENT_OBJECT &&
-	       !memcmp(id->hash, v->object.hash, sizeof(id->hash)) &&
-	       id->nth == v->object.nth;
-}
-
 int shfs_undo_compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file *u,
                            const struct shfs_version *left, bool *same, bool *archived)
 {
@@ -207,8 +211,9 @@ int shfs_undo_compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file
 	*archived = r > 0 || !u->st.st_size ||
 	            (by_times && left->flags & SHFS_CONTENT_OBJECT);
 	*same = !left->version_id ? !(u->others & SHFS_PAST_CONTENT)
-	        : r > 0 && left->flags & SHFS_CONTENT_OBJECT ? is_object(left, &id)
-	                                                     : by_times;
+	        : r > 0 && left->flags & SHFS_CONTENT_OBJECT
+	                ? shfs_undo_is_object(left, &id)
+	                : by_times;
 	return r == -EACCES || r == -EFBIG ? 0 : MIN(r, 0);
 }
 
@@ -450,9 +455,6 @@ static int check_former(struct shfs_undo_plan *p, const struct shfs_past_file *f
 static int check_making(struct shfs_undo_plan *p, struct shfs_past_file *f,
                         struct shfs_undo_file *u)
 {
-	u->make = true;
-	if (!(f->mode & S_IFMT) && u->before.version_id)
-		f->mode |= S_IFREG;
 	switch (f->mode & S_IFMT) {
 	case S_IFREG:
 		return check_former(p, f, u);
@@ -478,32 +480,51 @@ static int check_making(struct shfs_undo_plan *p, struct shfs_past_file *f,
 	}
 }
 
-static int check_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
+/* Can all of a file that stays be put back? */
+static int check_stay(struct shfs_undo_plan *p, struct shfs_past_file *f,
+                      struct shfs_undo_file *u)
+{
+	int r = choose_attributes(p, f, u);
+
+	if (!r && u->between && f->changed & SHFS_PAST_CONTENT && !u->already)
+		r = shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
+		                         "was changed in between, too", u);
+	if (!r && u->todo & SHFS_PAST_CONTENT)
+		r = check_former(p, f, u);
+	return r ? r : note_unknown(p, f, u, f->changed & ~SHFS_PAST_CONTENT);
+}
+
+/* Looks whether it is there as the commands left it; else it is to be made. */
+static int look_for_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
 {
 	struct shfs_undo_file *u = f->plan;
-	bool between = false;
 	int r = shfs_undo_load_versions(p, f, u);
 
 	if (r || !is_involved(f))
 		return r;
 	if (f->touched_file_id)
 		r = shfs_undo_find_others(p, f->touched_file_id, f->first_seq,
-		                          f->last_seq, u, &between);
+		                          f->last_seq, u, &u->between);
 	if (!r && u->path)
 		r = check_there(p, f, u);
-	if (r || !f->n_then)
-		return r;
-	if (!u->path)
-		r = check_making(p, f, u);
-	else if (u->there)
-		r = choose_attributes(p, f, u);
-	if (!r && between && f->changed & SHFS_PAST_CONTENT && u->path && !u->already)
-		r = shfs_undo_add_reason(p, SHFS_UNDO_CONFLICT, u->group, u->path,
-		                         "was changed in between, too", u);
-	if (!r && u->todo & SHFS_PAST_CONTENT)
-		r = check_former(p, f, u);
-	if (!r && u->there)
-		r = note_unknown(p, f, u, f->changed & ~SHFS_PAST_CONTENT);
+	u->make = f->n_then && !u->path;
+	if (u->make && !(f->mode & S_IFMT) && u->before.version_id)
+		f->mode |= S_IFREG;
+	return r;
+}
+
+/* What is to be done with it, and can that be done? */
+static int check_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
+{
+	struct shfs_undo_file *u = f->plan;
+	int r = 0;
+
+	if (!is_involved(f) || !f->n_then)
+		return 0;
+	if (u->there)
+		r = check_stay(p, f, u);
+	else if (u->make)
+		r = check_making(p, f, u) ?: note_unknown(p, f, u, ATTRIBUTES);
 	if (!r)
 		r = note_set_id(p, f, u);
 	return r ? r : check_owner(p, f, u);
@@ -546,171 +567,6 @@ static void align_all_names(struct shfs_undo_plan *p)
 			            shfs_undo_file(g)->st.st_ino &&
 			    shfs_undo_file(f)->st.st_dev == shfs_undo_file(g)->st.st_dev)
 				align_names(f, g);
-}
-
-/* --- names that files have kept --- */
-
-/* Is it a file that had a name besides those that it lost, as far as its count says? */
-static bool has_kept_name(const struct shfs_past_file *f)
-{
-	const struct shfs_undo_file *u = f->plan;
-
-	return u && u->make && f->ino && S_ISREG(f->mode) && f->links > f->n_then;
-}
-
-struct search {
-	struct shfs_undo_plan *plan;
-	struct shfs_past_file **list; /* the files that are looked for */
-	size_t n;
-	struct shfs_past_file *root;
-};
-
-/* The directory at path, which is not moved. */
-static struct shfs_past_file *find_directory(const struct shfs_undo_plan *p,
-                                             const char *path)
-{
-	for (struct shfs_past_entry *e = p->past.entries; e; e = e->next)
-		if (!shfs_undo_entry(e)->change && shfs_undo_entry(e)->path &&
-		    !strcmp(shfs_undo_entry(e)->path, path))
-			return e->then;
-	return NULL;
-}
-
-static const struct shfs_past_entry *find_left_at(const struct shfs_undo_plan *p,
-                                                  const char *path)
-{
-	for (struct shfs_past_entry *e = p->past.entries; e; e = e->next)
-		if (e->left && shfs_undo_entry(e)->path &&
-		    !strcmp(shfs_undo_entry(e)->path, path))
-			return e;
-	return NULL;
-}
-
-/* Makes two files one, if what is known of their contents says so: 1, or 0. */
-static int join_files(struct shfs_undo_plan *p, struct shfs_past_file *f,
-                      struct shfs_past_file *other)
-{
-	struct shfs_undo_file *u = f->plan, *v = other->plan;
-	size_t from = root_of(p, u->group), to = root_of(p, v->group);
-	bool had_none = !other->n_then;
-	int r;
-
-	if (other->born_ns || !(other->changed & SHFS_PAST_CONTENT) ||
-	    !(u->before.flags & SHFS_CONTENT_OBJECT) ||
-	    !is_object(&v->before, &u->before.object))
-		return 0;
-	r = shfs_past_join(f, other);
-	if (r)
-		return r;
-	u->make = false;
-	p->groups[from] = to;
-	p->blocked[to] |= p->blocked[from];
-	p->wanted[to] |= p->wanted[from];
-	r = had_none && v->there ? choose_attributes(p, other, v) : 0;
-	return r ? r : 1;
-}
-
-/* The number of the lower file is that which a mount shows; the content decides, too. */
-static int try_name(struct search *s, const FTSENT *entry)
-{
-	struct shfs_undo_plan *p = s->plan;
-	const struct shfs_past_entry *e = NULL;
-
-	for (size_t i = 0; i < s->n; i++) {
-		struct shfs_past_file *f = s->list[i];
-		struct shfs_undo_file *u = f->plan;
-		bool same, archived;
-		int r = 0;
-
-		if (f->ino != entry->fts_statp->st_ino || !u->make || u->other_name)
-			continue;
-		e = e ?: find_left_at(p, entry->fts_path);
-		if (e && e->left != f)
-			r = join_files(p, f, e->left);
-		if (r < 0)
-			return r;
-		if (r)
-			continue;
-		u->path = strdup(entry->fts_path);
-		u->other_name = strdup(entry->fts_path);
-		u->root = s->root;
-		if (!u->path || !u->other_name)
-			return -ENOMEM;
-		u->st = *entry->fts_statp;
-		r = shfs_undo_compare_with(p, u, &u->before, &same, &archived);
-		free(TAKE_PTR(u->path));
-		if (r || !same)
-			free(TAKE_PTR(u->other_name));
-	}
-	return 0;
-}
-
-static int search_below(struct search *s, char *root)
-{
-	char *paths[] = { root, NULL };
-	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
-	FTSENT *entry;
-	int r = fts ? 0 : -errno;
-
-	while (!r && (entry = fts_read(fts)))
-		if (entry->fts_info == FTS_F && entry->fts_statp->st_nlink)
-			r = try_name(s, entry);
-	if (fts)
-		fts_close(fts);
-	return r;
-}
-
-static int list_searched(struct search *s)
-{
-	size_t n = 0;
-
-	for (struct shfs_past_file *f = s->plan->past.files; f; f = f->next)
-		n += has_kept_name(f);
-	s->list = calloc(n + 1, sizeof(*s->list));
-	if (!s->list)
-		return -ENOMEM;
-	for (struct shfs_past_file *f = s->plan->past.files; f; f = f->next)
-		if (has_kept_name(f))
-			s->list[s->n++] = f;
-	return 0;
-}
-
-/* Searches the project of a file, if it is not the one that was searched last. */
-static int search_project_of(struct search *s, const struct shfs_undo_file *u)
-{
-	_cleanup_free_ char *root = NULL;
-	struct shfs_past_file *directory;
-	int r = u->before.version_id
-	                ? shfs_version_root(s->plan->index, &u->before, &root)
-	                : 0;
-
-	directory = r > 0 ? find_directory(s->plan, root) : NULL;
-	if (r < 0 || !directory || directory == s->root)
-		return MIN(r, 0);
-	s->root = directory;
-	return search_below(s, root);
-}
-
-/* Finds names of files that have lost others, in their projects; a file that has none is
- * made anew. */
-static int find_kept_names(struct shfs_undo_plan *p)
-{
-	struct search s = { .plan = p };
-	int r = list_searched(&s);
-
-	for (size_t i = 0; i < s.n && !r; i++) {
-		struct shfs_undo_file *u = s.list[i]->plan;
-
-		if (u->make && !u->other_name)
-			r = search_project_of(&s, u);
-		if (!r && u->make && !u->other_name)
-			r = shfs_undo_add_reason(
-				p, SHFS_UNDO_NOTE, u->group, u->then_path,
-				"its other names are not found: it is a file of its own",
-				NULL);
-	}
-	free(s.list);
-	return r;
 }
 
 /* --- one name --- */
@@ -915,17 +771,15 @@ static int check_all(struct shfs_undo_plan *p)
 
 	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next)
 		if (f->plan)
-			r = check_file(p, f);
-	align_all_names(p);
+			r = look_for_file(p, f);
 	for (struct shfs_past_entry *e = p->past.entries; e && !r; e = e->next)
 		r = check_name(p, e);
 	if (!r)
-		r = find_kept_names(p);
+		r = shfs_undo_find_kept_names(p);
 	for (struct shfs_past_file *f = p->past.files; f && !r; f = f->next)
-		if (f->plan && shfs_undo_file(f)->make && !shfs_undo_file(f)->other_name)
-			r = note_unknown(p, f, f->plan,
-			                 SHFS_PAST_MODE | SHFS_PAST_OWNER |
-			                         SHFS_PAST_TIME | SHFS_PAST_XATTRS);
+		if (f->plan)
+			r = check_file(p, f);
+	align_all_names(p);
 	if (!r)
 		r = shfs_undo_merge(p);
 	return r ? r : check_directories(p);

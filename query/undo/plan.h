@@ -50,6 +50,7 @@ struct shfs_undo_file {
 	bool merge;      /* its content is to be merged */
 	bool empty;      /* its content before was empty */
 	uint32_t others; /* enum shfs_past_change: what others have changed since */
+	bool between;    /* they changed it before the last change, too */
 	int64_t other_command_id, other_process_id;
 	bool left_known; /* the attributes that the commands left, if others changed them
 	                  */
@@ -60,7 +61,8 @@ struct shfs_undo_file {
 	bool xattrs_lost;                 /* not all that they left is known */
 	struct shfs_version before, left; /* version_id 0: not known */
 	struct shfs_buf merged;
-	char *other_name; /* of one that is to be made: a name that it has kept */
+	char *other_name; /* of one that was not left: a name that it has kept, the path
+	                   */
 	struct shfs_past_file *root; /* the project that it was found in */
 	/* while the steps are arranged */
 	const struct shfs_past_entry *placed; /* the name that it has got back */
@@ -115,6 +117,9 @@ _must_check_ int shfs_undo_add_reason(struct shfs_undo_plan *plan,
                                       enum shfs_undo_verdict verdict, size_t group,
                                       const char *path, const char *why,
                                       const struct shfs_undo_file *by);
+
+/* Makes a group a part of another one. */
+void shfs_undo_move_group(struct shfs_undo_plan *plan, size_t group, size_t to);
 
 /* Is the group asked for? */
 bool shfs_undo_is_wanted(const struct shfs_undo_plan *plan, size_t group);

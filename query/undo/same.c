@@ -7,6 +7,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+bool shfs_undo_is_object(const struct shfs_version *v, const struct shfs_object_id *id)
+{
+	return v->flags & SHFS_CONTENT_OBJECT &&
+	       !memcmp(id->hash, v->object.hash, sizeof(id->hash)) &&
+	       id->nth == v->object.nth;
+}
+
 /* Notes attributes that the file has now and had not, to be removed. */
 static int add_new_xattrs(struct shfs_past_file *f, const char *path)
 {

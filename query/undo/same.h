@@ -13,6 +13,10 @@ _must_check_ int shfs_undo_load_versions(struct shfs_undo_plan *plan,
                                          const struct shfs_past_file *file,
                                          struct shfs_undo_file *u);
 
+/* Is it a version with this content? */
+bool shfs_undo_is_object(const struct shfs_version *version,
+                         const struct shfs_object_id *id);
+
 /* Compares the file with a version, mostly that which the commands left: *same;
  * *archived: its content is in the store. A file that may not be read, or is too large,
  * is compared by size and time. */

@@ -206,6 +206,23 @@ def test_one_file_by_two_names(sandbox, mount, shell):
         check_the_line(sandbox, there, shell(), line, 0)
 
 
+def test_a_file_by_a_name_that_it_lost(sandbox, mount, shell):
+    """What was changed by a name that is gone is put back by one that the file has kept, which no command has named."""
+    there = mount()
+    lay_out(sandbox)
+    lines = (
+        "echo more >> two; rm two",
+        ": > two; chmod 600 two; setfattr -n user.new -v 1 two; rm two",
+        "sed -i s/1/7/ two > /dev/null; echo more >> three; rm three",
+        "cp -p empty two; mv -f u two",
+        "mv three p/n1; echo more >> two; rm two",
+        "mkdir n1; mv d n1/; ln two n1/d/n2; cp -p u n1/d/n2",
+        'python3 -c \'import os; os.rename("a", "n3"); os.link("n3", "a")\'; cp -p empty n3',
+    )
+    for line in lines:
+        check_the_line(sandbox, there, shell(), line, 0)
+
+
 # --- what others did ---
 
 LINES = "\n".join(f"line {n}" for n in range(1, 10))
@@ -402,6 +419,38 @@ def test_a_link_planted_meanwhile_is_not_followed(sandbox, work):
     run = done(sandbox, last_id(sandbox, line), status=4)
     assert "d: is there again" in run.stdout
     assert sandbox.run("ls", f"{sandbox.home}/outside").stdout == "a\n"
+
+
+def test_others_changed_a_kept_name(sandbox, work):
+    """The name that a file has kept is as good as that which it lost: what others did by it is theirs."""
+    line = "echo more >> two; chmod 600 two; setfattr -n user.new -v 1 two; rm two"
+    work.run(line)
+    work.run("chmod 640 three")
+    run = done(sandbox, last_id(sandbox, line))
+    now = tree(sandbox)
+    assert now["./two"] == now["./three"] and now["./two"][1] == "0o640" and now["./two"][7] == {}, run
+    assert "three: its mode was changed since, by" in run.stdout and sandbox.read("two") == b"1 two\n2 two\n3 two\n"
+    line = "echo more >> three; rm three"
+    work.run(line)
+    work.run("echo mine >> two")
+    run = done(sandbox, last_id(sandbox, line))
+    assert "three: its other names are not found: it is a file of its own" in run.stdout
+    assert sandbox.read("two").endswith(b"more\nmine\n") and sandbox.read("three") == b"1 two\n2 two\n3 two\n"
+
+
+def test_a_lost_name_of_what_is_not_archived(sandbox, work):
+    """It lies there by its other name."""
+    sandbox.write(".shfsignore", "*.big\n")
+    sandbox.sh("echo big > f.big; ln f.big g.big; cat g.big")
+    before = tree(sandbox)
+    work.run("rm g.big")
+    assert "link     g.big, a name of f.big\n" in done(sandbox, "--last").stdout
+    assert not differences(before, tree(sandbox))
+    line = "echo more >> g.big; rm g.big"
+    work.run(line)
+    left = tree(sandbox)
+    assert "f.big: its content is not archived" in done(sandbox, last_id(sandbox, line), status=4).stderr
+    assert not differences(left, tree(sandbox))
 
 
 # --- errors, kills ---
