@@ -495,13 +495,15 @@ static int undo_xattr(struct shfs_past *p, const struct shfs_effect *e)
 	take_status(f, e, strncmp(e->path2 ?: "", ACL, strlen(ACL)) ? 0 : SHFS_PAST_MODE);
 	f->changed |= SHFS_PAST_XATTRS;
 	note_seqs(f, SHFS_PAST_XATTRS, e->seq);
-	if (!(former->flags & SHFS_FORMER_XATTRS) || !name.len) {
+	if (former->flags & SHFS_FORMER_XATTRS && name.len) {
+		f->known |= SHFS_PAST_XATTRS;
+		r = set_xattr(f, name,
+		              shfs_xattr_next(&list, &name, &value) ? &value : NULL,
+		              e->seq);
+	} else {
 		f->known &= ~(uint32_t)SHFS_PAST_XATTRS;
-		return 0;
 	}
-	f->known |= SHFS_PAST_XATTRS;
-	return set_xattr(f, name, shfs_xattr_next(&list, &name, &value) ? &value : NULL,
-	                 e->seq);
+	return r ? r : number_file(p, f, f->dev, f->ino);
 }
 
 /* The file that lost a name by the effect. */

@@ -202,7 +202,15 @@ def test_one_file_by_two_names(sandbox, mount, shell):
     """What is written by a name that was never seen before is the same file's, too."""
     there = mount()
     lay_out(sandbox)
-    for line in (": > two; echo both >> three", "echo 1 >> three; sed -i s/1/7/ two; echo 2 >> three", "ln a n1; : > n1; echo more >> a"):
+    lines = (
+        "setfattr -n user.c -v 1 two; setfattr -n user.c -v 2 three",
+        "setfattr -n user.d -v 1 three; chmod 600 two; setfattr -n user.d -v 2 two; setfattr -n user.d -v 3 three",
+        ": > two; echo both >> three",
+        "echo 1 >> three; sed -i s/1/7/ two; echo 2 >> three",
+        "ln a n1; : > n1; echo more >> a",
+        "setfattr -n user.e -v 1 n1; setfattr -n user.f -v 2 a; setfattr -n user.e -v 3 n1; rm a",
+    )
+    for line in lines:
         check_the_line(sandbox, there, shell(), line, 0)
 
 
