@@ -58,7 +58,8 @@ void shfs_effects_sort(struct shfs_effects *effects)
 	" a.file_id, a.file2_id, a.seen_n, a.made_n, a.begin_ns, a.end_ns,"              \
 	" a.command_id, a.process_id,"                                                   \
 	" (SELECT f.n FROM v_former f WHERE f.access_id = a.access_id),"                 \
-	" (SELECT f.data FROM v_former f WHERE f.access_id = a.access_id)"               \
+	" (SELECT f.data FROM v_former f WHERE f.access_id = a.access_id),"              \
+	" (SELECT f.file_id FROM v_former f WHERE f.access_id = a.access_id)"            \
 	" FROM v_access a WHERE (a.is_written OR a.is_open = 0) AND "
 
 /* The number of an operation (enum shfs_pathop); 0: an open. */
@@ -81,6 +82,7 @@ static int read_former(struct shfs_rows *rows, struct shfs_effect *e)
 	if (shfs_rows_is_null(rows, 16))
 		return 0;
 	e->former_n = shfs_rows_int(rows, 15);
+	e->former_file_id = shfs_rows_int(rows, 17);
 	e->data = malloc(len + 1);
 	if (!e->data)
 		return -ENOMEM;

@@ -17,7 +17,7 @@ struct shfs_effect {
 	char *path, *path2; /* path2: another path, or a text; NULL: none */
 	int64_t file_id, file2_id;
 	int64_t seen_n, made_n;
-	int64_t former_n; /* as in v_former */
+	int64_t former_n, former_file_id; /* as in v_former; 0: the path's */
 	struct shfs_former former;
 	char *data; /* owns the texts of former */
 };

@@ -443,7 +443,7 @@ static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 	}
 	f->changed |= SHFS_PAST_CONTENT;
 	note_seqs(f, SHFS_PAST_CONTENT, e->seq);
-	f->file_id = e->file_id;
+	f->file_id = e->former_file_id ?: e->file_id;
 	f->n = e->former_n;
 	f->known &= ~(uint32_t)SHFS_PAST_CONTENT;
 	if (f->n)
@@ -525,7 +525,7 @@ static int put_victim(struct shfs_past *p, const struct shfs_effect *e,
 	if (!r && text.len)
 		r = set_text(&f->text, text);
 	if (!f->left) {
-		f->file_id = file_id;
+		f->file_id = e->former_file_id ?: file_id;
 		f->n = n;
 		if (n)
 			f->known |= SHFS_PAST_CONTENT;

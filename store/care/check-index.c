@@ -160,7 +160,8 @@ static const struct {
 	  true },
 	{ "former state of",
 	  "SELECT (SELECT path || ' ' || begin_ns FROM v_access a WHERE a.access_id ="
-	  " v_former.access_id), n, data FROM v_former",
+	  " v_former.access_id), n, (SELECT path FROM v_file f WHERE f.file_id ="
+	  " v_former.file_id), data FROM v_former",
 	  true },
 	{ "recording of",
 	  "SELECT root, host, kind, pid, boot_id, begin_ns, end_ns, records, lost"

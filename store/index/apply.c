@@ -250,13 +250,14 @@ static int note_former(struct shfs_ingest *ing, const struct shfs_rec_access *in
                        const struct shfs_file *f, int64_t access_id)
 {
 	struct shfs_former former = { 0 };
-	int64_t n = 0;
+	int64_t held = 0;
+	int r = 0;
 
 	if (in->directory_mtime_ns) {
 		former.flags = SHFS_FORMER_DIRECTORY;
 		former.directory_mtime_ns = in->directory_mtime_ns;
 	} else if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
-		n = shfs_former_of_file(f, &former);
+		r = shfs_former_of_file(ing, f, &former, &held);
 	}
 	/* it may be changed by another of its names as well */
 	if (in->ino && (in->seen.flags | in->made.flags) & SHFS_CONTENT_LINKED) {
@@ -264,7 +265,7 @@ static int note_former(struct shfs_ingest *ing, const struct shfs_rec_access *in
 		former.dev = in->dev;
 		former.ino = in->ino;
 	}
-	return shfs_former_add(ing, access_id, n, &former);
+	return r ? r : shfs_former_add(ing, access_id, held, &former);
 }
 
 /* Sets the versions that the access saw and left, and notes the file's names. */
@@ -371,8 +372,10 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	shfs_file_changed(ing, f);
 	switch (c->op->op) {
 	case SHFS_OP_TRUNCATE:
-		c->victim = shfs_former_of_file(f, &c->former);
-		r = note_links(ing, f, &c->op->content, true, c->op->dev, c->op->ino);
+		r = shfs_former_of_file(ing, f, &c->former, &c->victim);
+		if (!r)
+			r = note_links(ing, f, &c->op->content, true, c->op->dev,
+			               c->op->ino);
 		return r ? r
 		         : shfs_version_made(ing, f, &c->op->content, c->access_id,
 		                             c->real_ns, &c->made);
@@ -480,7 +483,8 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 		r = apply_name_op(ing, &c);
 	if (!r)
 		r = shfs_former_add(ing, a->access_id,
-		                    in->op == SHFS_OP_UNLINK ? c.seen : c.victim,
+		                    in->op == SHFS_OP_UNLINK && c.seen ? c.seen
+		                                                       : c.victim,
 		                    &c.former);
 	if (!r && is_path2_text(in))
 		r = shfs_string_id(ing, in->path2, &a->text_id);

@@ -100,7 +100,8 @@ _Static_assert(STATE_GONE == 1 && STATE_DIRECTORY == 2 && STATE_BITS == 3,
                "as v_file, and questions here, in version.c and forget-choose.c have it");
 
 /* The column data: a byte of these flags, then the fields in this order. Times are
- * differences from those of the latest version, but for DATA_LAST. No data: no flags. */
+ * differences from those of the latest version, but for DATA_LAST. Behind them moved_id,
+ * if there is one. No data: none of it. */
 enum data {
 	DATA_ROOT = 1 << 0,
 	DATA_LAST = 1 << 1, /* 8 bytes; then since_ns, 0: always */
@@ -111,7 +112,7 @@ enum data {
 	DATA_DEV = 1 << 6,
 	DATA_NAMED = 1 << 7,
 };
-#define DATA_MAX 96
+#define DATA_MAX 112
 
 static int64_t get_time(struct shfs_cursor *c, bool told, int64_t usual)
 {
@@ -136,6 +137,7 @@ static int data_get(struct shfs_file *f, const void *data, size_t len)
 	k->seq = mask & DATA_KNOWN ? shfs_varint_get(&c) : 0;
 	k->named = mask & DATA_NAMED;
 	f->dev = mask & DATA_DEV ? shfs_varint_get(&c) : 0;
+	f->moved_id = c.p < c.end ? shfs_unzigzag(shfs_varint_get(&c)) : 0;
 	return c.failed ? -EBADMSG : 0;
 }
 
@@ -174,9 +176,12 @@ static struct shfs_arg file_data_arg(const struct shfs_file *f,
 	}
 	if (f->dev)
 		p = shfs_varint_put(p, f->dev);
+	if (f->moved_id)
+		p = shfs_varint_put(p, shfs_zigzag(f->moved_id));
 	*buf = mask;
-	return mask ? shfs_arg_blob((struct shfs_bytes){ (const char *)buf, p - buf })
-	            : shfs_arg_id(0);
+	return p > buf + 1 || mask
+	               ? shfs_arg_blob((struct shfs_bytes){ (const char *)buf, p - buf })
+	               : shfs_arg_id(0);
 }
 
 void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv)

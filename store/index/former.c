@@ -4,19 +4,19 @@
 
 #include <errno.h>
 
-int shfs_former_add(struct shfs_ingest *ing, int64_t access_id, int64_t n,
+int shfs_former_add(struct shfs_ingest *ing, int64_t access_id, int64_t held,
                     const struct shfs_former *former)
 {
 	_cleanup_buf_ struct shfs_buf data = { 0 };
 
-	if (!n && !former->flags)
+	if (!held && !former->flags)
 		return 0;
 	shfs_former_pack(former, &data);
 	if (data.failed)
 		return -ENOMEM;
 	return shfs_sql_run(ing->index,
 	                    "INSERT INTO former (access_id, n, data) VALUES (?, ?, ?)",
-	                    shfs_arg_int(access_id), shfs_arg_int(n),
+	                    shfs_arg_int(access_id), shfs_arg_int(held),
 	                    shfs_arg_blob((struct shfs_bytes){ data.data, data.len }));
 }
 
@@ -29,14 +29,22 @@ static int64_t last_mtime(const struct shfs_file *f)
 	                                                   : k->mtime_ns;
 }
 
-int64_t shfs_former_of_file(const struct shfs_file *f, struct shfs_former *out)
+int shfs_former_of_file(struct shfs_ingest *ing, const struct shfs_file *f,
+                        struct shfs_former *out, int64_t *held)
 {
-	if (!f->versions || !f->present)
+	struct shfs_version_fact moved = { 0 };
+	int64_t id = shfs_file_held(f);
+	int r = f->moved_id && id ? shfs_version_look(ing->index, id, &moved) : 0;
+
+	if (r < 0)
+		return r;
+	*held = f->moved_id && !r ? 0 : id;
+	if (!*held)
 		return 0;
 	out->flags |= SHFS_FORMER_TIME;
-	out->mode = f->content.mode;
-	out->mtime_ns = last_mtime(f);
-	return f->versions;
+	out->mode = f->moved_id ? moved.content.mode : f->content.mode;
+	out->mtime_ns = f->moved_id ? moved.content.mtime_ns : last_mtime(f);
+	return 0;
 }
 
 void shfs_former_of_record(const struct shfs_rec_pathop *op, struct shfs_former *out)

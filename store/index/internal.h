@@ -595,12 +595,14 @@ void shfs_chunks_forget(struct shfs_ingest *ing);
 
 /* --- former.c --- */
 
-/* Adds what an access did away with, if anything is known of it. n: a version, or 0. */
-_must_check_ int shfs_former_add(struct shfs_ingest *ing, int64_t access_id, int64_t n,
+/* Adds what an access did away with, if anything is known of it. held: a version, as
+ * shfs_file_held has it. */
+_must_check_ int shfs_former_add(struct shfs_ingest *ing, int64_t access_id, int64_t held,
                                  const struct shfs_former *former);
-/* Adds to out what the file is, as far as is known, before it is written; returns its
- * version, or 0. */
-int64_t shfs_former_of_file(const struct shfs_file *f, struct shfs_former *out);
+/* Adds to out what the file is, as far as is known, before it is written. *held: as
+ * shfs_file_held. */
+_must_check_ int shfs_former_of_file(struct shfs_ingest *ing, const struct shfs_file *f,
+                                     struct shfs_former *out, int64_t *held);
 /* Sets out to what a record says. Of records of older versions that is less. */
 void shfs_former_of_record(const struct shfs_rec_pathop *op, struct shfs_former *out);
 
@@ -707,7 +709,11 @@ struct shfs_file {
 	unsigned round;                  /* transaction of its last use */
 	struct shfs_file *prev, *next, *next_dirty;
 	struct shfs_content content; /* of the latest version */
-	unsigned source;             /* of the latest version, as the next two */
+	int64_t moved_id; /* the version that the file held when it came here while it
+	                   * was written, which may be of another path: the latest one is
+	                   * of the file before; -1: not known; 0: the latest one is its
+	                   */
+	unsigned source;  /* of the latest version, as the next two */
 	int64_t maker_id, time_ns;
 	struct shfs_sighting known;
 	uint64_t dev, ino;        /* if it was seen with several names; else 0 */
@@ -723,6 +729,13 @@ struct shfs_file {
 static inline int64_t shfs_file_latest(const struct shfs_file *f)
 {
 	return shfs_version_id(f->id, f->versions);
+}
+
+/* Returns the version that the file at the path holds, as far as that is known: its n; or
+ * the id of another path's; 0: not known. */
+static inline int64_t shfs_file_held(const struct shfs_file *f)
+{
+	return !f->present ? 0 : f->moved_id ? MAX(f->moved_id, 0) : f->versions;
 }
 
 /* Gets the file at an absolute path, made if it is new; all changes noted in its inode

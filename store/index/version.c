@@ -37,6 +37,7 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 {
 	struct shfs_sighting *k = &f->known;
 
+	f->moved_id = 0;
 	/* A late record may have an earlier ctime. */
 	if (!shfs_file_is_same_by_times(f, c) && c->ctime_ns > k->ctime_last_ns) {
 		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
@@ -361,6 +362,7 @@ static int append_version(struct shfs_ingest *ing, struct shfs_file *f,
 	f->source = by->source;
 	f->maker_id = by->access_id;
 	f->content = *c;
+	f->moved_id = 0;
 	f->time_ns = by->time_ns;
 	f->known = (struct shfs_sighting){ .mtime_ns = c->mtime_ns,
 		                           .ctime_first_ns = c->ctime_ns,
@@ -584,7 +586,8 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
                       int64_t *out)
 {
 	struct shfs_content before = f->content;
-	bool is_other = !f->versions || f->known.named; /* not f->content */
+	bool is_other =
+		!f->versions || f->known.named || f->moved_id; /* not f->content */
 	struct maker by = {
 		.source = SHFS_SOURCE_WRITTEN,
 		.access_id = access_id,
@@ -648,6 +651,7 @@ static int take_file_off_path(struct shfs_ingest *ing, struct shfs_file *f,
 	int r = shfs_version_linked(ing, f, 0, 0);
 
 	f->present = false;
+	f->moved_id = 0;
 	f->directory = false;
 	f->last_ns = MAX(f->last_ns, real_ns);
 	shfs_file_changed(ing, f);
@@ -733,10 +737,21 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 	ing->totals.files += !to->versions && from->versions;
 	to->versions = from->versions;
 	to->content = from->content;
+	to->moved_id = from->present ? 0 : -1;
 	to->time_ns = from->time_ns;
 	to->maker_id = from->maker_id;
 	to->source = from->source | SHFS_SOURCE_CARRIED;
 	return 0;
+}
+
+/* The moved_id of a file at its next path. */
+static int64_t moved_id(const struct shfs_file *from, const struct shfs_file *to)
+{
+	int64_t held = shfs_file_held(from);
+
+	if (from->moved_id || from->directory)
+		return from->moved_id;
+	return held ? shfs_version_id(from->id, held) : to->versions ? -1 : 0;
 }
 
 /* Notes that a file is now at another path, too. */
@@ -750,6 +765,7 @@ static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
 	if (to->versions || to->last_ns)
 		to->since_ns = by->time_ns;
 	to->present = true;
+	to->moved_id = moved_id(from, to);
 	to->directory = from->directory;
 	to->last_ns = MAX(to->last_ns, by->time_ns);
 	shfs_file_changed(ing, to);
@@ -768,17 +784,20 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 
 	if (r || !from->versions || from->directory)
 		return r;
-	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
+	changing |= from->moved_id != 0;
+	if (!to->versions && by->source == SHFS_SOURCE_RENAMED && !from->moved_id)
 		r = carry(ing, from, to);
 	else if (!changing)
 		r = !shfs_file_holds(to, &from->content)
 		            ? append_version(ing, to, &from->content, by)
 		            : note_made_again(ing, to, by->access_id)
 		                      ?: take_status(ing, to, &from->content);
-	if (changing)
+	if (changing) {
 		know_name(ing, to);
-	else
+	} else {
 		to->known = from->known;
+		to->moved_id = 0;
+	}
 	return r;
 }
 
@@ -833,13 +852,13 @@ static int settle_both_paths(struct shfs_ingest *ing, struct shfs_name_change *c
 	int r = settle_path(ing, c->file, &c->op->content, c->real_ns, &c->seen);
 
 	c->file->directory = c->op->directory;
-	if (!c->seen && !c->op->directory && c->file->present &&
+	if (!c->seen && !c->op->directory && c->file->present && !c->file->moved_id &&
 	    !(c->op->content.flags & SHFS_CONTENT_CHANGING))
 		c->seen = c->file->versions;
 	if (!r)
 		r = settle_path(ing, c->file2, &c->op->victim, c->real_ns, &c->victim);
-	if (!r && !c->victim && c->file2->present)
-		c->victim = c->file2->versions;
+	if (!r && !c->victim)
+		c->victim = shfs_file_held(c->file2);
 	return r;
 }
 
@@ -926,7 +945,9 @@ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	int r = shfs_version_now(ing, c->file, &c->op->victim, c->real_ns, &c->seen);
 
-	if (!c->seen)
+	if (!c->seen && c->file->moved_id)
+		c->victim = shfs_file_held(c->file);
+	else if (!c->seen)
 		c->seen = c->file->versions;
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);

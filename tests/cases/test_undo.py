@@ -231,6 +231,31 @@ def test_a_file_by_a_name_that_it_lost(sandbox, mount, shell):
         check_the_line(sandbox, there, shell(), line, 0)
 
 
+WRITER = "python3 -c 'import ctypes, os; f = open(\"b\", \"{mode}\"); {then}; f.write(\"late\")'"
+
+
+@pytest.mark.parametrize(
+    "mode, then",
+    [
+        ("w", 'os.rename("b", "d/a")'),
+        ("a", 'f.write("x"); f.flush(); os.rename("b", "d/a")'),
+        ("w", 'os.rename("b", "d/a"); os.rename("d/a", "c"); os.chmod("c", 0o600); os.utime("c", (5, 5))'),
+        ("w", 'os.rename("b", "n1"); os.rename("n1", "c"); os.rename("c", "n2")'),
+        ("w", 'os.rename("b", "d/a"); g = open("d/a", "a"); g.write("g"); g.close()'),
+        ("w", 'os.rename("d", "n1"); os.rename("b", "n1/a")'),
+        ("w", 'os.link("b", "n1"); os.unlink("b")'),
+        ("w", 'ctypes.CDLL(None).renameat2(-100, b"b", -100, b"c", 2)'),
+        ("w", 'ctypes.CDLL(None).renameat2(-100, b"c", -100, b"b", 2)'),
+    ],
+)
+def test_moved_while_it_is_written(sandbox, mount, shell, mode, then):
+    """What it held before is not what was at its new name."""
+    there = mount()
+    lay_out(sandbox)
+    check_the_line(sandbox, there, shell(), WRITER.format(mode=mode, then=then), 0)
+    check_the_line(sandbox, there, shell(), "echo 1 >> b; echo 2 >> c; rm -f b", 0)
+
+
 # --- what others did ---
 
 LINES = "\n".join(f"line {n}" for n in range(1, 10))

@@ -267,7 +267,8 @@ CREATE INDEX shell_access_command ON shell_access (command_id)
 	WHERE command_id IS NOT NULL;
 
 -- What an access did away with. n: the version that was at its path (at path2 for a rename,
--- whose victim it is); 0: none, or not known. data: struct shfs_former, packed.
+-- whose victim it is), or file_id * 2^32 + n of another path's, from where its file was moved
+-- while it was written; 0: none, or not known. data: struct shfs_former, packed.
 CREATE TABLE former (
 	access_id INTEGER PRIMARY KEY,
 	n INTEGER NOT NULL,

@@ -145,7 +145,8 @@ SELECT a.access_id,
 FROM access a
 WHERE a.is_shown;
 
-CREATE VIEW v_former AS SELECT access_id, n, data FROM former;
+CREATE VIEW v_former AS SELECT access_id, n & 0xffffffff AS n,
+	nullif(n >> 32, 0) AS file_id, data FROM former;
 
 CREATE VIEW v_producer AS
 SELECT p.producer_id, b.host, p.kind, p.root, p.pid, b.boot AS boot_id, p.begin_ns,
