@@ -7,15 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int shfs_past_join(struct shfs_past_file *f, struct shfs_past_file *other)
-{
-	int r = 0;
-
-	while (f->n_then && !r)
-		r = shfs_past_set_then(f->then[0], other);
-	return r;
-}
-
 void shfs_past_keep(struct shfs_past_file *f)
 {
 	struct shfs_past_entry *entry = f->left;

@@ -143,9 +143,6 @@ _must_check_ int shfs_past_keep_added(struct shfs_past *past);
 _must_check_ int shfs_past_unite(struct shfs_past *past, struct shfs_past_file *f,
                                  struct shfs_past_file *g);
 
-/* f has turned out to be the other file: that gets its names. */
-_must_check_ int shfs_past_join(struct shfs_past_file *f, struct shfs_past_file *other);
-
 /* Appends a sentence about what is not known (enum shfs_past_change): "not recorded: its
  * mode, its time". */
 void shfs_past_show_unknown(struct shfs_buf *out, uint32_t unknown);

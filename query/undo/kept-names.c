@@ -44,18 +44,29 @@ static const struct shfs_past_entry *find_left_at(const struct shfs_undo_plan *p
 	return NULL;
 }
 
-/* Makes two files one, if what is known of their contents says so: 1, or 0. */
+/* Did the other file hold that first? */
+static bool held_first(const struct shfs_undo_file *other,
+                       const struct shfs_version *held)
+{
+	return held->flags & SHFS_CONTENT_OBJECT &&
+	       shfs_undo_is_object(&other->before, &held->object);
+}
+
+/* Makes two files one, if what is known of their contents says so: 1, or 0. The other one
+ * was changed first when it held what f did, or by its name alone when f was gone. */
 static int join_files(struct shfs_undo_plan *p, struct shfs_past_file *f,
                       struct shfs_past_file *other)
 {
 	struct shfs_undo_file *u = f->plan, *v = other->plan;
 	int r;
 
-	if (other->born_ns || !(other->changed & SHFS_PAST_CONTENT) ||
-	    !(u->before.flags & SHFS_CONTENT_OBJECT) ||
-	    !shfs_undo_is_object(&v->before, &u->before.object))
+	if (other->born_ns || !(other->changed & SHFS_PAST_CONTENT) || v->already ||
+	    !(held_first(v, &u->before) ||
+	      (f->changed & SHFS_PAST_CONTENT && held_first(v, &u->left))))
 		return 0;
-	r = shfs_past_join(f, other);
+	r = shfs_past_unite(&p->past, other, f);
+	if (!r)
+		r = shfs_undo_load_versions(p, other, v);
 	if (r)
 		return r;
 	u->make = false;

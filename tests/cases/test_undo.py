@@ -226,6 +226,9 @@ def test_a_file_by_a_name_that_it_lost(sandbox, mount, shell):
         "mv three p/n1; echo more >> two; rm two",
         "mkdir n1; mv d n1/; ln two n1/d/n2; cp -p u n1/d/n2",
         'python3 -c \'import os; os.rename("a", "n3"); os.link("n3", "a")\'; cp -p empty n3',
+        "ln -f in a; ln -f s b",
+        "echo more >> a; rm a; echo more >> in",
+        "chmod 600 b; touch -d 2001-01-01 b; : > b; rm b; mv s n4; echo more >> n4",
     )
     for line in lines:
         check_the_line(sandbox, there, shell(), line, 0)
