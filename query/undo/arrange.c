@@ -3,7 +3,8 @@
  * The order of the steps:
  *
  * 1. Directories in which nothing may be changed are opened for their owner.
- * 2. Contents of files that stay are replaced, under the names that they have now.
+ * 2. Contents of files that stay are replaced, under the names that they have now, or
+ *    overwritten, for which a file that may not be written is opened, too.
  * 3. What is at a name that another file gets is moved aside, in its directory.
  * 4. Names are given back, those of directories before what is in them.
  * 5. Attributes of files.
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 /* A name, by its directory: that may be moved meanwhile. */
 struct kept {
@@ -135,6 +137,12 @@ static void set_old(struct shfs_step *s, const struct stat *st)
 	s->old_mtime_ns = shfs_timespec_ns(st->st_mtim);
 }
 
+/* What its owner has to be allowed. */
+static uint32_t mode_opened(const struct stat *st)
+{
+	return S_ISDIR(st->st_mode) ? 0700 : 0600;
+}
+
 static int add_attributes(struct work *w, const struct shfs_past_file *f,
                           const char *path, uint32_t what)
 {
@@ -152,6 +160,26 @@ static int add_attributes(struct work *w, const struct shfs_past_file *f,
 	s->mtime_ns = f->mtime_ns;
 	if (u->there)
 		set_old(s, &u->st);
+	if (u->opened)
+		s->old_mode |= mode_opened(&u->st);
+	return 0;
+}
+
+/* Something at path that its owner may not write is opened for that, until its mode is
+ * set again. */
+static int open_for_writing(struct work *w, struct shfs_undo_file *u, const char *path)
+{
+	uint32_t mode = mode_opened(&u->st);
+	struct shfs_step *s;
+
+	if (!geteuid() || !u->there || u->opened || (u->st.st_mode & mode) == mode)
+		return 0;
+	if (add_step(w, SHFS_STEP_ATTRIBUTES, path, NULL, &s))
+		return -ENOMEM;
+	set_old(s, &u->st);
+	s->what = SHFS_STEP_MODE;
+	s->mode = u->st.st_mode | mode;
+	u->opened = true;
 	return 0;
 }
 
@@ -193,20 +221,20 @@ static int add_xattrs(struct work *w, const struct shfs_past_file *f, const char
 
 static int add_all_attributes(struct work *w, const struct shfs_past_file *f)
 {
-	const struct shfs_undo_file *u = f->plan;
+	struct shfs_undo_file *u = f->plan;
 	uint32_t todo = u->make ? f->known & ~(uint32_t)SHFS_PAST_CONTENT : u->todo;
 	_cleanup_free_ char *path = path_of_file(f);
 	uint32_t rest = 0;
 	int r = path ? 0 : -ENOMEM;
 
-	if (todo & SHFS_PAST_MODE || u->opened)
-		rest |= SHFS_STEP_MODE;
 	if (todo & SHFS_PAST_TIME)
 		rest |= SHFS_STEP_TIME;
 	if (!r && todo & SHFS_PAST_OWNER)
 		r = add_attributes(w, f, path, SHFS_STEP_OWNER);
 	if (!r && todo & SHFS_PAST_XATTRS)
-		r = add_xattrs(w, f, path);
+		r = open_for_writing(w, u, path) ?: add_xattrs(w, f, path);
+	if (todo & SHFS_PAST_MODE || u->opened)
+		rest |= SHFS_STEP_MODE;
 	/* an owner or an ACL changes the mode */
 	if (!r && todo & (SHFS_PAST_OWNER | SHFS_PAST_XATTRS) &&
 	    (f->known & SHFS_PAST_MODE) && (u->make || f->changed & SHFS_PAST_MODE))
@@ -350,10 +378,11 @@ static void set_content(struct shfs_step *s, const struct shfs_undo_file *u)
 /* A file with several names keeps them: it is overwritten. */
 static int overwrite_content(struct work *w, const struct shfs_past_file *f)
 {
-	const struct shfs_undo_file *u = f->plan;
+	struct shfs_undo_file *u = f->plan;
 	struct shfs_step *s;
 
-	if (add_step(w, SHFS_STEP_OVERWRITE, u->path, NULL, &s))
+	if (open_for_writing(w, u, u->path) ||
+	    add_step(w, SHFS_STEP_OVERWRITE, u->path, NULL, &s))
 		return -ENOMEM;
 	set_old(s, &u->st);
 	set_content(s, u);

@@ -99,7 +99,7 @@ static bool has_left_xattrs(const struct shfs_undo_file *u)
 		ssize_t n = lgetxattr(u->path, x->name, now, XATTR_SIZE_MAX);
 
 		same = x->value ? n == (ssize_t)x->len && !memcmp(now, x->value, x->len)
-		                : n < 0;
+		                : n < 0 && errno != EACCES;
 	}
 	return same;
 }

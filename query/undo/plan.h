@@ -68,7 +68,7 @@ struct shfs_undo_file {
 	const struct shfs_past_entry *placed; /* the name that it has got back */
 	char kept[40];        /* with other_name: a name in the root; or "" */
 	const char *order;    /* borrowed: a path to sort by */
-	bool opened;          /* a directory: its mode is to be set again */
+	bool opened;          /* its mode is to be set again */
 	bool guarded;         /* a directory: going back sets its time again */
 	int64_t own_mtime_ns; /* a directory: to be set again; or 0 */
 };

@@ -42,7 +42,7 @@ int shfs_undo_compare_xattrs(struct shfs_past_file *f, const char *path, bool *s
 
 		*same = x->value ? size == (ssize_t)x->len &&
 		                           !memcmp(value, x->value, x->len)
-		                 : size < 0;
+		                 : size < 0 && errno != EACCES;
 	}
 	return r;
 }

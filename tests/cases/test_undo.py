@@ -234,6 +234,24 @@ def test_a_file_by_a_name_that_it_lost(sandbox, mount, shell):
         check_the_line(sandbox, there, shell(), line, 0)
 
 
+@pytest.mark.users("ordinary")
+def test_what_may_not_be_written(sandbox, mount, shell):
+    """What its owner has closed is opened for a moment."""
+    there = mount()
+    lay_out(sandbox)
+    lines = (
+        "echo more >> two; chmod 444 three",
+        ": > three; chmod 0 three; rm -f two",
+        "setfattr -n user.new -v 1 a; chmod 444 a",
+        "setfattr -n user.new -v 1 b; chmod 0 b",
+        "chmod 644 ro; setfattr -n user.new -v 1 ro; echo more >> ro; chmod 444 ro",
+        "setfattr -n user.new -v 1 d; chmod 555 d",
+        "setfattr -n user.new -v 1 hollow; chmod 500 hollow; mv hollow n1",
+    )
+    for line in lines:
+        check_the_line(sandbox, there, shell(), line, 0)
+
+
 WRITER = "python3 -c 'import ctypes, os; f = open(\"b\", \"{mode}\"); {then}; f.write(\"late\")'"
 
 
@@ -493,7 +511,8 @@ def test_a_lost_name_of_what_is_not_archived(sandbox, work):
 
 ALL_KINDS = (
     "echo more >> a; rm b; mv c d/moved; rm -r p; mkdir p; echo x > p/x; chmod 600 s; setfattr -n user.x -v 1 s;"
-    " ln -sfn b link; mv d/e n; echo both >> two; rm pipe; chmod 500 hollow"
+    " ln -sfn b link; mv d/e n; echo both >> two; chmod 400 two; rm -f two; rm pipe; chmod 500 hollow;"
+    " chmod 644 ro; setfattr -n user.x -v 1 ro; chmod 400 ro"
 )
 
 
