@@ -14,12 +14,16 @@
 #include "query/undo/arrange.h"
 
 #include "common/clock.h"
+#include "common/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#define OLD_MAX (1 << 28) /* bytes of a content that are noted, if it is not archived */
 
 /* A name, by its directory: that may be moved meanwhile. */
 struct kept {
@@ -375,6 +379,25 @@ static void set_content(struct shfs_step *s, const struct shfs_undo_file *u)
 	}
 }
 
+/* Notes what the file holds, for going back: an object, or the bytes. */
+static int set_old_content(struct shfs_step *s, const struct shfs_undo_file *u)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (u->now_known || (!u->merge && u->left.flags & SHFS_CONTENT_OBJECT)) {
+		s->what |= SHFS_STEP_OLD_OBJECT;
+		s->old_object = u->now_known ? u->now : u->left.object;
+		return 0;
+	}
+	fd = open(u->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	r = fd < 0 ? -errno : shfs_read_fd(fd, OLD_MAX, &s->old_value);
+	if (!r || u->merge)
+		return r;
+	shfs_buf_free(&s->old_value); /* --force gives it up */
+	return 0;
+}
+
 /* A file with several names keeps them: it is overwritten. */
 static int overwrite_content(struct work *w, const struct shfs_past_file *f)
 {
@@ -386,11 +409,7 @@ static int overwrite_content(struct work *w, const struct shfs_past_file *f)
 		return -ENOMEM;
 	set_old(s, &u->st);
 	set_content(s, u);
-	if (u->left.flags & SHFS_CONTENT_OBJECT && !u->merge) {
-		s->what |= SHFS_STEP_OLD_OBJECT;
-		s->old_object = u->left.object;
-	}
-	return s->value.failed ? -ENOMEM : 0;
+	return s->value.failed ? -ENOMEM : set_old_content(s, u);
 }
 
 static int note_own_time(struct shfs_past_file *dir)

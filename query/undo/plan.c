@@ -192,7 +192,7 @@ int shfs_undo_look_at(const char *path, struct stat *st)
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r ? r : 1;
 }
 
-int shfs_undo_compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file *u,
+int shfs_undo_compare_with(struct shfs_undo_plan *p, struct shfs_undo_file *u,
                            const struct shfs_version *left, bool *same, bool *archived)
 {
 	_cleanup_buf_ struct shfs_buf content = { 0 };
@@ -200,19 +200,19 @@ int shfs_undo_compare_with(struct shfs_undo_plan *p, const struct shfs_undo_file
 		open(u->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	bool by_times = (uint64_t)u->st.st_size == left->size &&
 	                shfs_timespec_ns(u->st.st_mtim) == left->mtime_ns;
-	struct shfs_object_id id;
 	int r = fd < 0 ? -errno
 	               : shfs_read_fd(fd, shfs_config_archived_max(p->config), &content);
 
 	if (r && r != -EACCES && r != -EFBIG)
 		return r;
 	if (!r)
-		r = shfs_object_find(p->store, content.data ?: "", content.len, &id);
+		r = shfs_object_find(p->store, content.data ?: "", content.len, &u->now);
+	u->now_known = r > 0;
 	*archived = r > 0 || !u->st.st_size ||
 	            (by_times && left->flags & SHFS_CONTENT_OBJECT);
 	*same = !left->version_id ? !(u->others & SHFS_PAST_CONTENT)
 	        : r > 0 && left->flags & SHFS_CONTENT_OBJECT
-	                ? shfs_undo_is_object(left, &id)
+	                ? shfs_undo_is_object(left, &u->now)
 	                : by_times;
 	return r == -EACCES || r == -EFBIG ? 0 : MIN(r, 0);
 }

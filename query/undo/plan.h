@@ -44,11 +44,13 @@ struct shfs_undo_file {
 	char *then_path; /* a name that it had before, or NULL */
 	bool there;      /* it is at path, and st is its status */
 	struct stat st;
-	bool make;       /* it is to be made, as there is none */
-	uint32_t todo;   /* enum shfs_past_change: of one that is there */
-	bool already;    /* its content is as before */
-	bool merge;      /* its content is to be merged */
-	bool empty;      /* its content before was empty */
+	bool make;      /* it is to be made, as there is none */
+	uint32_t todo;  /* enum shfs_past_change: of one that is there */
+	bool already;   /* its content is as before */
+	bool merge;     /* its content is to be merged */
+	bool empty;     /* its content before was empty */
+	bool now_known; /* now is the object of what it holds */
+	struct shfs_object_id now;
 	uint32_t others; /* enum shfs_past_change: what others have changed since */
 	bool between;    /* they changed it before the last change, too */
 	int64_t other_command_id, other_process_id;

@@ -49,7 +49,7 @@ int shfs_undo_compare_xattrs(struct shfs_past_file *f, const char *path, bool *s
 
 /* Does the file that was made at the name of f hold what f held? */
 static int is_as_it_was(struct shfs_undo_plan *p, const struct shfs_past_file *f,
-                        const struct shfs_undo_file *there, bool *same)
+                        struct shfs_undo_file *there, bool *same)
 {
 	struct shfs_undo_file *u = f->plan;
 	bool archived;

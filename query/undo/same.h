@@ -18,10 +18,10 @@ bool shfs_undo_is_object(const struct shfs_version *version,
                          const struct shfs_object_id *id);
 
 /* Compares the file with a version, mostly that which the commands left: *same;
- * *archived: its content is in the store. A file that may not be read, or is too large,
- * is compared by size and time. */
+ * *archived: its content is in the store (as now, if it can be read). A file that may not
+ * be read, or is too large, is compared by size and time. */
 _must_check_ int shfs_undo_compare_with(struct shfs_undo_plan *plan,
-                                        const struct shfs_undo_file *u,
+                                        struct shfs_undo_file *u,
                                         const struct shfs_version *left, bool *same,
                                         bool *archived);
 

@@ -4,7 +4,8 @@
  *
  * 1. The steps are written into the store, durable, before the first is taken.
  * 2. Each step is noted before it is taken. All of them up to the commit can be taken
- *    back: no content is removed or overwritten by them but what the store has.
+ *    back: no content is removed or overwritten by them but what the store has, or the
+ *    step.
  * 3. Steps behind the commit remove what is not needed any more, and set what that would
  *    change; each can be repeated.
  *
@@ -26,7 +27,8 @@ enum shfs_step_kind {
 	SHFS_STEP_MOVE,  /* path to path2, where nothing is */
 	SHFS_STEP_REPLACE,   /* path2 by the file at path; it is kept as path3 */
 	SHFS_STEP_LINK,      /* path2 is a further name of path */
-	SHFS_STEP_OVERWRITE, /* the content of path by object; it is old_object */
+	SHFS_STEP_OVERWRITE, /* the content of path by object; it is old_object, or
+	                      * old_value */
 	SHFS_STEP_ATTRIBUTES,
 	SHFS_STEP_XATTR,  /* text is its name */
 	SHFS_STEP_REMOVE, /* only behind the commit, as the next */

@@ -543,6 +543,23 @@ def test_killed_at_a_call(sandbox, mount, shell, nth):
     assert not [n for n in tree(sandbox) if "shfs-undo" in n]
 
 
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("big", ["", "*\n"])
+def test_going_back_to_what_others_left(sandbox, work, big):
+    """Also where that is not archived; a file with two names is overwritten, and so again."""
+    sandbox.sh("ln text text.2")
+    line = "sed '1s/.*/one/' text > .t; cat .t > text; rm .t; rm -r p"
+    work.run(line)
+    sandbox.write(".shfsignore", big)
+    work.run("sed '9s/.*/nine/' text > .t; cat .t > text.2; rm .t")
+    left, id = tree(sandbox), last_id(sandbox, line)
+    inject = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=mkdirat:error=ENOSPC:when=2+", f"{PREFIX}/bin/shfs")
+    run = sandbox.run(*inject, "undo", "--yes", "--merge", id, check=1, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert "p: No space left on device" in run.stderr and not differences(left, tree(sandbox)), run
+    done(sandbox, "--merge", id)
+    assert sandbox.read("text.2").decode() == LINES.replace("line 9", "nine") + "\n"
+
+
 @pytest.mark.users("root")
 def test_all_or_nothing_on_a_full_disk(sandbox, shell):
     project = sandbox.project
