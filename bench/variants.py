@@ -314,6 +314,23 @@ class Tracer(Variant):
         return next(f"{self.name} {word}" for word in words if any(c.isdigit() for c in word))
 
 
+class Record(Tracer):
+    """`shfs record`: its mount comes and goes with the work."""
+
+    def __init__(self):
+        super().__init__("shfs-record", "shfs record", [])
+
+    def missing(self, place):
+        known = subprocess.run([f"{place.prefix}/bin/shfs", "help", "record"], capture_output=True, check=False)
+        return "this shfs has no record" if known.returncode else None
+
+    def wrap(self, argv):
+        return [f"{self.place.prefix}/bin/shfs", "--store", self.out, "record", "--", *argv]
+
+    def version(self, place):
+        return run(f"{place.prefix}/bin/shfs", "--version").strip()
+
+
 class Opens(Tracer):
     """Counts the files that the work opens, wherever they are."""
 
@@ -337,6 +354,7 @@ ALL = [
     Shfs("pass-uring", "shfs, passthrough, io_uring", "root", "uring", "on"),
     Shfs("pass-dev", "shfs, passthrough, /dev/fuse", "root", "dev", "on"),
     *(Driver(name) for name in ("module", "bpf", "bpf-tracepoints", "fanotify")),
+    Record(),
     Bindfs("bindfs"),
     FuseOverlayfs("fuse-overlayfs", "root"),
     Tracer("strace", "strace --seccomp-bpf", [
