@@ -20,15 +20,15 @@ static const char *home_dir(void)
 	return pw ? pw->pw_dir : "/";
 }
 
-static bool is_below_any(const char *path, const char *const *trees, size_t n)
+static size_t tree_around(const char *path, const char *const *trees, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (shfs_path_is_below(path, trees[i]))
-			return true;
-	return false;
+			return strlen(trees[i]);
+	return 0;
 }
 
-bool shfs_path_is_system(const char *path)
+static size_t system_tree(const char *path)
 {
 	static const char *const trees[] = { "/dev",        "/proc",        "/sys",
 		                             "/bin",        "/sbin",        "/lib",
@@ -37,11 +37,17 @@ bool shfs_path_is_system(const char *path)
 		                             "/usr/lib64",  "/usr/libexec", "/usr/sbin",
 		                             "/usr/include" };
 
-	return is_below_any(path, trees, ARRAY_SIZE(trees));
+	return tree_around(path, trees, ARRAY_SIZE(trees));
 }
 
-bool shfs_path_is_setting(const char *path)
+bool shfs_path_is_system(const char *path)
 {
+	return system_tree(path) > 0;
+}
+
+size_t shfs_path_setting(const char *path)
+{
+	size_t len = system_tree(path);
 	static const char *const trees[] = {
 		"/etc/alternatives",
 		"/etc/gai.conf",
@@ -70,7 +76,7 @@ bool shfs_path_is_setting(const char *path)
 		"/var/cache/ldconfig",
 	};
 
-	return shfs_path_is_system(path) || is_below_any(path, trees, ARRAY_SIZE(trees));
+	return len ? len : tree_around(path, trees, ARRAY_SIZE(trees));
 }
 
 char *shfs_path_join(const char *dir, const char *name)

@@ -37,8 +37,9 @@ char *shfs_path_absolute(const char *path);
  * program, a library? */
 bool shfs_path_is_system(const char *path);
 /* Is it such a file, or one that programs read to find their way in the system: the cache
- * of the linker, locales, time zones, names of users and hosts? */
-bool shfs_path_is_setting(const char *path);
+ * of the linker, locales, time zones, names of users and hosts? The length of the path of
+ * the tree that it belongs to ("/usr/lib"); 0: it is none. */
+size_t shfs_path_setting(const char *path);
 
 /* Joins dir and name with one slash. If name is absolute: a copy of name. */
 char *shfs_path_join(const char *dir, const char *name);

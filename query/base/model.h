@@ -180,7 +180,8 @@ _must_check_ int shfs_operand_paths(struct shfs_index *index, size_t n, char **o
 
 /*
  * The length of the part of path that leads to bookkeeping of a program: of version
- * control (.git), a cache (__pycache__), a build tool (.ninja_log). 0: there is none.
+ * control (.git), a cache (__pycache__), a build tool (.ninja_log); or to what is of the
+ * system (shfs_path_setting). 0: there is none.
  */
 size_t shfs_path_bookkeeping(const char *path);
 /* Is the path in bookkeeping of version control? */

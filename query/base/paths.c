@@ -215,7 +215,8 @@ static size_t find_component(const char *path, const char *const *names, size_t 
 size_t shfs_path_bookkeeping(const char *path)
 {
 	return find_component(path, version_control, ARRAY_SIZE(version_control))
-	               ?: find_component(path, caches, ARRAY_SIZE(caches));
+	               ?: find_component(path, caches, ARRAY_SIZE(caches))
+	               ?: shfs_path_setting(path);
 }
 
 bool shfs_path_is_version_control(const char *path)

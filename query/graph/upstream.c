@@ -298,7 +298,7 @@ static int add_making_input(struct upstream *up, struct maker_node *m,
 			m->m.n_left_out++;
 			return 0;
 		}
-		if (!up->graph->limits.all && shfs_path_is_setting(version.path))
+		if (!up->graph->limits.all && shfs_path_setting(version.path))
 			return 0;
 		r = add_upstream_version(up, id, &version, depth, &node);
 		if (!r) {

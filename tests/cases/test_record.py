@@ -33,7 +33,7 @@ def wait_for_the_end(sandbox):
     wait_until(lambda: sandbox.sh(servers, check=False).status, "the mount to end")
 
 
-@pytest.mark.both
+@pytest.mark.users("ordinary", "root")
 def test_files_of_the_whole_machine(sandbox, user):
     """Programs, libraries, configuration, data, results: without a mount, in any place."""
     data = sandbox.write_outside(f"{sandbox.home}/data/in", "b\na\n")
@@ -45,11 +45,13 @@ def test_files_of_the_whole_machine(sandbox, user):
     assert any(path.endswith("/bin/sort") for path in uses), uses
     why = sandbox.shfs("why", "out").stdout
     assert data.replace(sandbox.home, "~") in why and "libc" not in why
+    shown = sandbox.shfs("history").stdout
+    assert "/usr/lib (" in shown and "libc.so" not in shown and "2 not archived" in shown
     assert sandbox.sh("id -u").stdout == record(sandbox, "id", "-u").stdout == f"{user.uid}\n"
     assert not os.listdir(f"{sandbox.store}/record")
 
 
-@pytest.mark.both
+@pytest.mark.users("ordinary", "root")
 def test_as_without(sandbox):
     """Status, signals, streams, environment and permissions are as without it."""
     lines = {

@@ -100,6 +100,9 @@ static void test_bookkeeping(void **state)
 	assert_int_equal(shfs_path_bookkeeping("/p/.gitignore"), 0);
 	assert_int_equal(shfs_path_bookkeeping("/p/x.git/f"), 0);
 	assert_int_equal(shfs_path_bookkeeping("/p/git/f"), 0);
+	assert_int_equal(shfs_path_bookkeeping("/usr/lib/x/libc.so.6"), 8);
+	assert_int_equal(shfs_path_bookkeeping("/etc/hostname"), 0);
+	assert_int_equal(shfs_path_bookkeeping("/etc/ld.so.cache"), 16);
 	assert_true(shfs_path_is_version_control("/p/.hg/store/f"));
 	assert_false(shfs_path_is_version_control("/p/__pycache__/x.pyc"));
 	assert_false(shfs_path_is_version_control("/"));
