@@ -3,6 +3,7 @@
 #include "query/rerun/rerun.h"
 #include "query/base/cmd.h"
 #include "query/graph/show.h"
+#include "query/history/version-spec.h"
 #include "query/rerun/runner.h"
 
 #include "common/io.h"
@@ -14,14 +15,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define DEVIATIONS_MAX 64
+
 static struct {
 	const char *command, *scratch;
 	bool in_scratch, dry_run, yes, force, keep_going, json;
+	struct deviation {
+		const struct shfs_option *option;
+		const char *word;
+	} deviations[DEVIATIONS_MAX];
+	size_t n_deviations;
 } opts;
 
 struct rerun {
 	struct shfs_rerun plan;
 	struct shfs_stale *stale;
+	struct shfs_deviations deviations;
 	const struct shfs_style *style;
 	char *top; /* of the scratch copy */
 	bool top_is_new;
@@ -56,6 +65,10 @@ static void show_step_head(struct rerun *rerun, const struct shfs_rerun_step *st
 	shfs_show_directory(&out, step->entry.command.cwd);
 	if (step->stale && step->stale->needed)
 		shfs_buf_str(&out, ", because its result was removed");
+	if (step->edited) {
+		shfs_buf_str(&out, "\n         as ");
+		shfs_quote_display(&out, step->script.text.data, step->script.text.len);
+	}
 	show_leaves(&out, step);
 	shfs_buf_printf(&out, "%s\n", rerun->style->off);
 	(void)!shfs_show_flush(&out);
@@ -235,6 +248,8 @@ static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step
 		shfs_json_int(json, "exit_status", step->status);
 	else
 		shfs_json_null(json, "exit_status");
+	if (step->edited)
+		shfs_json_str(json, "as", step->script.text.data);
 	shfs_json_array(json, "results");
 	for (size_t i = 0; i < step->n_results; i++)
 		json_result(json, &step->results[i]);
@@ -350,6 +365,87 @@ static int add_paths(struct rerun *rerun, int argc, char **argv)
 		free(paths[i]);
 	free(paths);
 	return code;
+}
+
+/* --- what is otherwise --- */
+
+static int read_deviations(struct rerun *rerun)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < opts.n_deviations && !code; i++) {
+		const struct deviation *d = &opts.deviations[i];
+
+		if (!strcmp(d->option->name, "with"))
+			code = shfs_deviations_add_file(&rerun->deviations, d->word);
+		else if (!strcmp(d->option->name, "env"))
+			code = shfs_deviations_add_variable(&rerun->deviations, d->word);
+		else
+			code = shfs_deviations_add_edit(&rerun->deviations, d->word);
+	}
+	rerun->plan.options.deviations = &rerun->deviations;
+	return code;
+}
+
+static int add_deviating(int64_t command_id, void *arg)
+{
+	struct rerun *rerun = arg;
+
+	return shfs_rerun_add(&rerun->plan, command_id, NULL);
+}
+
+static int edit_commands(struct rerun *rerun)
+{
+	for (size_t i = 0; i < rerun->plan.n; i++) {
+		struct shfs_rerun_step *step = &rerun->plan.steps[i];
+		int r = shfs_deviations_edit(&rerun->deviations, &step->script.text);
+
+		if (r < 0)
+			return shfs_fail_index(rerun->plan.index, r);
+		step->edited = r;
+	}
+	return 0;
+}
+
+/* Adds the commands behind the results that come out otherwise. */
+static int add_otherwise(struct rerun *rerun, int argc, char **argv)
+{
+	struct shfs_version *targets = calloc((size_t)argc + 1, sizeof(*targets));
+	int code = targets ? 0 : shfs_fail_index(NULL, -ENOMEM), r;
+
+	if (!code && !argc) {
+		shfs_error("which results? name their files, or a command by --command");
+		code = SHFS_EXIT_USAGE;
+	}
+	for (int i = 0; i < argc && !code; i++)
+		code = shfs_version_spec_find(rerun->plan.index, argv[i], &targets[i]);
+	if (!code) {
+		r = shfs_deviations_choose(&rerun->deviations, rerun->plan.index, targets,
+		                           (size_t)argc, add_deviating, rerun);
+		code = r ? shfs_fail_index(rerun->plan.index, r) : 0;
+	}
+	if (!code && !rerun->plan.n) {
+		shfs_error("nothing behind these results would be otherwise");
+		shfs_hint("shfs why shows the files and commands behind them");
+		code = SHFS_EXIT_NOT_FOUND;
+	}
+	for (int i = 0; i < argc && targets; i++)
+		shfs_version_clear(&targets[i]);
+	free(targets);
+	return code;
+}
+
+static int add_commands(struct rerun *rerun, int argc, char **argv)
+{
+	int code;
+
+	if (opts.command)
+		code = add_named_command(rerun);
+	else if (opts.n_deviations)
+		code = add_otherwise(rerun, argc, argv);
+	else
+		code = add_paths(rerun, argc, argv);
+	return code ? code : edit_commands(rerun);
 }
 
 /* --- the run --- */
@@ -523,14 +619,16 @@ static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 	if (!code && !opts.in_scratch)
 		code = put_back_left(&rerun);
 	if (!code)
-		code = opts.command ? add_named_command(&rerun)
-		                    : add_paths(&rerun, argc, argv);
+		code = read_deviations(&rerun);
+	if (!code)
+		code = add_commands(&rerun, argc, argv);
 	if (!code)
 		code = carry_out_rerun(&rerun);
 	if (rerun.top_is_new)
 		rmdir(rerun.top);
 	shfs_rerun_clear(&rerun.plan);
 	shfs_stale_free(rerun.stale);
+	shfs_deviations_clear(&rerun.deviations);
 	free(rerun.top);
 	return code;
 }
@@ -539,9 +637,15 @@ static int set_rerun_option(const struct shfs_option *opt, const char *value)
 {
 	if (!strcmp(opt->name, "command")) {
 		opts.command = value;
-	} else {
+	} else if (!strcmp(opt->name, "scratch")) {
 		opts.in_scratch = true;
 		opts.scratch = value;
+	} else if (opts.n_deviations == DEVIATIONS_MAX) {
+		shfs_error("--with, --env and --arg: at most %d", DEVIATIONS_MAX);
+		return SHFS_EXIT_USAGE;
+	} else {
+		opts.in_scratch = true; /* what would be is no result */
+		opts.deviations[opts.n_deviations++] = (struct deviation){ opt, value };
 	}
 	if (value && !*value) {
 		shfs_error("--%s wants a value that is not empty", opt->name);
@@ -565,6 +669,9 @@ const struct shfs_command shfs_cmd_rerun = {
 	.options = {
 	{ "command", 0, "ID", "run this command, whether or not it is stale" },
 	{ "scratch", 0, "[=DIR]", "run in a copy, and leave the project as it is" },
+	{ "with", 0, "FILE=OTHER", "in a copy: what would be if FILE held what OTHER does" },
+	{ "env", 0, "NAME=VALUE", "in a copy: likewise, with a variable" },
+	{ "arg", 0, "s/OLD/NEW/", "in a copy: likewise, with other words in the commands" },
 	{ "dry-run", 'n', NULL, "only show what would be run", .flag = &opts.dry_run },
 	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
 	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one",

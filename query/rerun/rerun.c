@@ -706,12 +706,32 @@ static int find_rerun_base(struct shfs_rerun *rr)
 	return 0;
 }
 
+/* A file outside is used where it lies: another one cannot take its place. */
+static void check_replaced(struct check *c)
+{
+	const struct shfs_uses *uses = &c->step->entry.uses;
+
+	for (size_t i = 0; i < uses->n; i++) {
+		_cleanup_buf_ struct shfs_buf name = { 0 };
+
+		if (!uses->list[i].named ||
+		    !shfs_deviations_other(c->rr->options.deviations, uses->list[i].path))
+			continue;
+		shfs_show_path(&name, uses->list[i].path);
+		refuse_rerun(c, "reads %s where it lies, outside of the copy",
+		             name.data ?: "");
+	}
+}
+
 static int check_source(struct check *c, const struct shfs_rerun_need *need)
 {
 	_cleanup_version_ struct shfs_version v = { 0 };
 	_cleanup_buf_ struct shfs_buf name = { 0 };
-	int r = shfs_rerun_load_need(c->rr, c->step, need, &v);
+	int r;
 
+	if (shfs_deviations_other(c->rr->options.deviations, need->path))
+		return 0;
+	r = shfs_rerun_load_need(c->rr, c->step, need, &v);
 	if (r < 0)
 		return r;
 	if (need->use->directory) {
@@ -766,6 +786,7 @@ static int check_scratch(struct check *c)
 	if (shfs_text_names_path(c->step->script.text.data ?: "", c->rr->base))
 		refuse_rerun(c, "names files by their absolute paths: run elsewhere, it "
 		                "would use those");
+	check_replaced(c);
 	r = each_need(c, check_source);
 	if (!r)
 		r = check_links(c);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "query/graph/stale.h"
+#include "query/rerun/deviations.h"
 #include "query/rerun/workflow.h"
 #include "query/restore/restore.h"
 
@@ -53,12 +54,14 @@ struct shfs_rerun_step {
 	struct shfs_names leaves; /* files outside that it writes, or may write; only if
 	                           * it waits when all is checked */
 	enum shfs_rerun_state state;
-	int status; /* with RAN and FAILED */
+	int status;  /* with RAN and FAILED */
+	bool edited; /* script is not what the command was */
 };
 
 struct shfs_rerun_options {
 	const char *store_path;
 	const char *top; /* path of the scratch copy; NULL: in place */
+	const struct shfs_deviations *deviations; /* in a scratch copy; NULL: none */
 	bool force, keep_going;
 	bool to_stderr; /* where output of the commands goes */
 };

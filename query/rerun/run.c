@@ -416,6 +416,29 @@ static int put_links(struct run *run, const struct shfs_rerun_step *step)
 	return r;
 }
 
+/* Gives the copy another file in the place of one: 0, 1 after a message. */
+static int put_other(struct run *run, const char *path, const char *other)
+{
+	_cleanup_close_ int dirfd = -1, from = -1, to = -1;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *name;
+	struct stat st;
+
+	dirfd = enter_parent(run, path, &name);
+	if (dirfd < 0)
+		return fail_place(path, dirfd);
+	unlinkat(dirfd, name, 0);
+	from = open(other, O_RDONLY | O_CLOEXEC);
+	if (from >= 0 && !fstat(from, &st))
+		to = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		            st.st_mode & 0777);
+	if (to >= 0 && !shfs_copy_fd(from, to))
+		return 0;
+	shfs_show_path(&shown, other);
+	shfs_error("cannot copy %s: %s", shown.data ?: "", strerror(errno));
+	return 1;
+}
+
 static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 {
 	const struct shfs_uses *uses = &step->entry.uses;
@@ -425,8 +448,17 @@ static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 		_cleanup_version_ struct shfs_version v = { 0 };
 		struct shfs_rerun_step *maker;
 		struct shfs_rerun_need need;
+		bool needed =
+			shfs_rerun_need(run->rr, step, &uses->list[i], &need, &maker);
+		const char *other =
+			need.version_id && need.path
+				? shfs_deviations_other(run->rr->options.deviations,
+		                                        need.path)
+				: NULL;
 
-		if (!shfs_rerun_need(run->rr, step, &uses->list[i], &need, &maker))
+		if (other)
+			r = put_other(run, need.path, other);
+		if (other || !needed)
 			continue;
 		r = shfs_rerun_load_need(run->rr, step, &need, &v);
 		if (r > 0)
