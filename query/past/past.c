@@ -6,10 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A file that was made by an open, and had no name any more when that ended. */
-struct shfs_past_birth {
+/* A write to a file that had no name any more when it ended. */
+struct shfs_past_nameless {
 	const char *path;
 	int64_t begin_ns, end_ns, directory_mtime_ns;
+	bool created; /* its open has made the file */
 };
 
 #define FILE_ALL                                                                         \
@@ -397,22 +398,26 @@ static int add_nameless(struct shfs_past *p, const struct shfs_effect *e)
 	if (!MAKE_ROOM(p->nameless, p->n_nameless, p->cap_nameless))
 		return -ENOMEM;
 	p->nameless[p->n_nameless++] =
-		(struct shfs_past_birth){ e->path, e->begin_ns, e->end_ns,
-		                          e->former.directory_mtime_ns };
+		(struct shfs_past_nameless){ e->path, e->begin_ns, e->end_ns,
+		                             e->former.directory_mtime_ns,
+		                             e->flags & SHFS_ACCESS_CREATED };
 	return 0;
 }
 
-/* Was the file that lost this path made by an open that ended later? */
-static int bear_nameless(struct shfs_past *p, struct shfs_past_file *f, const char *path,
+/* Was the file that lost this path made by an open that ended later, or written to? Then
+ * it had another time before. */
+static int take_nameless(struct shfs_past *p, struct shfs_past_file *f, const char *path,
                          int64_t gone_ns)
 {
 	for (size_t i = 0; i < p->n_nameless; i++) {
-		struct shfs_past_birth b = p->nameless[i];
+		struct shfs_past_nameless b = p->nameless[i];
 
 		if (strcmp(b.path, path) || gone_ns < b.begin_ns || gone_ns > b.end_ns)
 			continue;
-		p->nameless[i] = p->nameless[--p->n_nameless];
-		return add_birth(p, f, b.begin_ns, b.directory_mtime_ns);
+		p->nameless[i--] = p->nameless[--p->n_nameless];
+		f->known &= ~(uint32_t)SHFS_PAST_TIME;
+		if (b.created)
+			return add_birth(p, f, b.begin_ns, b.directory_mtime_ns);
 	}
 	return 0;
 }
@@ -432,7 +437,7 @@ static int undo_write(struct shfs_past *p, const struct shfs_effect *e)
 	int r;
 
 	if (e->flags & SHFS_ACCESS_NAMELESS)
-		return e->flags & SHFS_ACCESS_CREATED ? add_nameless(p, e) : 0;
+		return add_nameless(p, e);
 	r = find_there(p, e->path, e, e->file_id, &entry);
 	if (r)
 		return r;
@@ -537,7 +542,7 @@ static int put_victim(struct shfs_past *p, const struct shfs_effect *e,
 	f = shfs_past_real(f);
 	if (!r)
 		r = shfs_past_set_then(entry, f);
-	return r ? r : bear_nameless(p, f, path, e->begin_ns);
+	return r ? r : take_nameless(p, f, path, e->begin_ns);
 }
 
 static int undo_removal(struct shfs_past *p, const struct shfs_effect *e)

@@ -96,7 +96,7 @@ struct shfs_past {
 	struct shfs_past_entry *entries, *last, *table;
 	struct shfs_past_file **born; /* that are to vanish at their born_ns */
 	size_t n_born, cap_born;
-	struct shfs_past_birth *nameless;
+	struct shfs_past_nameless *nameless;
 	size_t n_nameless, cap_nameless;
 };
 

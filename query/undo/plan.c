@@ -494,6 +494,17 @@ static int check_stay(struct shfs_undo_plan *p, struct shfs_past_file *f,
 	return r ? r : note_unknown(p, f, u, f->changed & ~SHFS_PAST_CONTENT);
 }
 
+/* What a version says of a file of which nothing else does. */
+static void take_version(struct shfs_past_file *f, const struct shfs_version *v)
+{
+	if (!(f->mode & S_IFMT))
+		f->mode |= S_IFREG;
+	if (f->known & SHFS_PAST_TIME)
+		return;
+	f->mtime_ns = v->mtime_ns;
+	f->known |= SHFS_PAST_TIME;
+}
+
 /* Looks whether it is there as the commands left it; else it is to be made. */
 static int look_for_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
 {
@@ -508,8 +519,8 @@ static int look_for_file(struct shfs_undo_plan *p, struct shfs_past_file *f)
 	if (!r && u->path)
 		r = check_there(p, f, u);
 	u->make = f->n_then && !u->path;
-	if (u->make && !(f->mode & S_IFMT) && u->before.version_id)
-		f->mode |= S_IFREG;
+	if (u->make && u->before.version_id)
+		take_version(f, &u->before);
 	return r;
 }
 
