@@ -87,7 +87,7 @@ STEPS = (
     'python3 -c \'f = open("{n}", "w"); import os; os.rename("{n}", "{f}"); f.write("late")\'',
     "touch .lock; rm .lock",
 )
-AS_ROOT = ("chown 1234:2345 {f}", "chown 1234 {d}", "chown 1:1 {f}; echo more >> {f}", "chmod 2755 {d}", "mknod {n} c 1 3")
+AS_ROOT = ("chown 1234:2345 {f}", "chown 1234 {d}", "chown 1:1 {f}; echo more >> {f}", "chmod 2755 {d}/.", "mknod {n} c 1 3")
 
 LOOK = r"""
 import hashlib, json, os, stat
