@@ -77,7 +77,7 @@ def ratios(result):
 
 def own_cpu(result):
     """Of a tracer: what the whole takes more than the same work alone."""
-    if result["kind"] == "tracer":
+    if result["kind"] in ("tracer", "record"):
         return [s["cpu"] - s["native"]["cpu"] for s in result["samples"]]
     return [s["own_cpu"] for s in result["samples"]]
 
@@ -144,7 +144,7 @@ def row(data, result):
 
     native = result["kind"] == "native"
     requests = f"{sum(result['requests'].values()) / units:.3g} / {unit}" if result["requests"] else ""
-    tracer = result["kind"] == "tracer"
+    tracer = result["kind"] in ("tracer", "record")
     return [result["title"], show_spread([s["seconds"] for s in samples], show_time),
             "" if native else show_spread(ratios(result), lambda r: f"{r:.3g}" if r >= 10 else f"{r:.2f}"),
             each([s["native"]["cpu"] if tracer else s["cpu"] for s in samples]),

@@ -317,6 +317,8 @@ class Tracer(Variant):
 class Record(Tracer):
     """`shfs record`: its mount comes and goes with the work."""
 
+    kind = "record"
+
     def __init__(self):
         super().__init__("shfs-record", "shfs record", [])
 
