@@ -132,45 +132,50 @@ static int enter_root(const char *at, const char *cwd)
 /* --- the command --- */
 
 /*
- * The caller's standard streams that are files: "shfs record sort in > out". They are of
- * the tree outside. So the command opens them anew by their names, and their use is
- * recorded. Whoever uses the caller's streams next goes on where the command has ended:
- * for that it hands its own over a socket.
+ * The caller's standard streams that are files: "shfs record sort < in > out". The
+ * command uses them as they are: other processes may share them, and with them the place
+ * that the next write goes to. But they are of the tree outside, where nothing is
+ * recorded. So the command's process opens the same files in the tree that is recorded,
+ * and uses them there: it reads what it is given to read, and makes a hole far behind the
+ * end of what it is given to write, which changes nothing. What is written to is captured
+ * when it is closed, which must come last: until then it waits in a socket.
  */
 struct streams {
-	int socket[2]; /* the entrant's end, and the command's */
+	char *path[STDERR_FILENO + 1]; /* absolute; NULL: no file that has a name */
+	ino_t ino[STDERR_FILENO + 1];
+	int socket[2]; /* either end keeps what is sent to the other; -1: there is none */
 };
 
-/* Opens what fd is by its name, at the same place in it; -1: it is no file with a name.
- */
-static int open_again(int fd)
-{
-	struct stat st, again;
-	char name[32];
-	int flags = fcntl(fd, F_GETFL);
-	_cleanup_close_ int to = -1;
+#define FAR_BEHIND ((off_t)1 << 40) /* file systems end at 2 TiB and above */
 
-	if (flags < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
-		return -1;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	_cleanup_free_ char *path = realpath(name, NULL);
-	to = path ? open(path, (flags & (O_ACCMODE | O_APPEND)) | O_CLOEXEC) : -1;
-	if (to < 0 || fstat(to, &again) || again.st_ino != st.st_ino ||
-	    lseek(to, lseek(fd, 0, SEEK_CUR), SEEK_SET) < 0)
-		return -1;
-	return TAKE_FD(to);
+/* Finds the streams' names: outside, where they are told apart by device numbers. */
+static void find_streams(struct streams *streams)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		struct stat st, named;
+		char name[32];
+
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+			continue;
+		streams->path[fd] = realpath(name, NULL);
+		if (!streams->path[fd] || lstat(streams->path[fd], &named) ||
+		    named.st_dev != st.st_dev || named.st_ino != st.st_ino)
+			free(TAKE_PTR(streams->path[fd]));
+		streams->ino[fd] = st.st_ino;
+	}
 }
 
-/* One descriptor on its way (cmsg(3)), with the number that it has in the command. */
+/* A descriptor on its way (cmsg(3)). */
 union passed {
 	struct cmsghdr head;
 	char room[CMSG_SPACE(sizeof(int))];
 };
 
-static bool hand_over(int socket, char number, int fd)
+static void keep_open(int socket, int fd)
 {
 	union passed passed = { 0 };
-	struct iovec iov = { &number, 1 };
+	struct iovec iov = { (char[1]){ 0 }, 1 };
 	struct msghdr message = { .msg_iov = &iov,
 		                  .msg_iovlen = 1,
 		                  .msg_control = &passed,
@@ -180,53 +185,53 @@ static bool hand_over(int socket, char number, int fd)
 	passed.head.cmsg_type = SCM_RIGHTS;
 	passed.head.cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(&passed.head), &fd, sizeof(fd));
-	return sendmsg(socket, &message, MSG_DONTWAIT) == 1;
+	(void)!sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Gets the next one: -1: there are no more. */
-static int take_over(int socket, char *number)
+/* Uses the file of a stream in the tree that is recorded. */
+static void use_stream(const struct streams *streams, int number)
 {
-	union passed passed = { 0 };
-	struct iovec iov = { number, 1 };
-	struct msghdr message = { .msg_iov = &iov,
-		                  .msg_iovlen = 1,
-		                  .msg_control = &passed,
-		                  .msg_controllen = sizeof(passed) };
-	int fd;
+	const char *path = streams->path[number];
+	int mode = path ? fcntl(number, F_GETFL) & O_ACCMODE : 0;
+	_cleanup_close_ int fd = path ? open(path, mode | O_NONBLOCK | O_CLOEXEC) : -1;
+	struct stat st, before;
 
-	if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1 ||
-	    message.msg_controllen < sizeof(passed))
-		return -1;
-	memcpy(&fd, CMSG_DATA(&passed.head), sizeof(fd));
-	return fd;
+	if (fd < 0 || fstat(fd, &st) || st.st_ino != streams->ino[number] ||
+	    fstat(number, &before) || st.st_dev == before.st_dev)
+		return; /* of the same device: what stays as it is */
+	if (mode != O_WRONLY)
+		(void)!pread(fd, &(char){ 0 }, 1, 0);
+	if (mode == O_RDONLY || before.st_size >= FAR_BEHIND / 2)
+		return;
+	if (!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FAR_BEHIND, 1))
+		futimens(number, (struct timespec[2]){ { .tv_nsec = UTIME_OMIT },
+		                                       before.st_mtim });
+	keep_open(streams->socket[1], fd);
+}
+
+/* Is it the file of the stream before, as that of "> out 2>&1"? */
+static bool is_same_stream(const struct streams *streams, int number)
+{
+	return number && streams->path[number] && streams->path[number - 1] &&
+	       !strcmp(streams->path[number], streams->path[number - 1]) &&
+	       fcntl(number, F_GETFL) == fcntl(number - 1, F_GETFL);
 }
 
 static void prepare_command(void *arg)
 {
-	struct streams *streams = arg;
+	const struct streams *streams = arg;
 
-	for (char number = 0; number < 3; number++) {
-		_cleanup_close_ int to = open_again(number);
-
-		if (to >= 0 && hand_over(streams->socket[1], number, to))
-			dup2(to, number);
-	}
+	for (int number = 0; number <= STDERR_FILENO; number++)
+		if (!is_same_stream(streams, number))
+			use_stream(streams, number);
 	shfs_namespace_drop_privileges();
 }
 
-/* The command has ended: the caller's streams go on where it has come to. */
-static void go_on_in_streams(const struct streams *streams)
+/* The command has ended: what it has written to is captured. */
+static void close_streams(struct streams *streams)
 {
-	char number;
-	int fd;
-
-	while ((fd = take_over(streams->socket[0], &number)) >= 0) {
-		off_t at = lseek(fd, 0, SEEK_CUR);
-
-		if (at >= 0)
-			lseek(number, at, SEEK_SET);
-		close(fd);
-	}
+	shfs_closep(&streams->socket[0]);
+	shfs_closep(&streams->socket[1]);
 }
 
 /* Records the command as typed, as far as that can be. */
@@ -250,13 +255,14 @@ static void be_entrant(const struct shfs_whole *whole,
 {
 	_cleanup_free_ char *cwd = getcwd(NULL, 0);
 	struct shfs_hook_log log = { .fd = -1 };
-	struct streams streams = { { -1, -1 } };
+	struct streams streams = { .socket = { -1, -1 } };
 	int status, code;
 
 	shfs_foreground_leave(keeper);
 	if (unshare(CLONE_NEWNS))
 		_exit(shfs_namespace_fail(-errno));
 	code = leave_all_as_they_are(whole, at);
+	find_streams(&streams);
 	if (!code)
 		code = enter_root(at, cwd);
 	if (code)
@@ -266,7 +272,7 @@ static void be_entrant(const struct shfs_whole *whole,
 	open_log(whole, &log);
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	status = shfs_run_as_typed(&log, whole->argv, prepare_command, &streams);
-	go_on_in_streams(&streams);
+	close_streams(&streams);
 	shfs_mounts_sync(whole->store, true);
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;

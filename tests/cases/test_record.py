@@ -88,6 +88,19 @@ def test_streams_that_are_files(sandbox):
     assert uses[f"{sandbox.project}/in"] == "read" and uses[f"{sandbox.project}/out2"] in ("wrote", "changed")
 
 
+def test_streams_that_are_shared(sandbox):
+    """Whoever writes through the caller's open file writes behind the others: nothing is overwritten."""
+    say = "shfs record sh -c 'for i in 1 2 3; do echo said; sleep 0.1; done'"
+    sandbox.sh("shfs record sh -c 'echo a; echo b >&2; echo c' > both 2>&1; (" + f"{say} & " * 3 + "echo said; wait; echo said) > many;"
+               "{ shfs record sh -c '(sleep 2; echo late) & echo begun'; echo next; sleep 4; echo last; } > left;"
+               "shfs record cat < in > copy; touch -d 2020-01-01 old; shfs record true >> old", check=False, timeout=90)
+    assert sandbox.read("both") == b"a\nb\nc\n" and sandbox.read("many") == b"said\n" * 11
+    assert sandbox.read("left") == b"begun\nnext\nlate\nlast\n"
+    assert sandbox.sh("stat -c %y old").stdout.startswith("2020-01-01")
+    both = json.loads(sandbox.shfs("log", "both", "--json").stdout)["versions"]
+    assert any("echo b" in version["command"]["text"] and version["size"] == 6 for version in both if version.get("command")), both
+
+
 def test_contents(sandbox):
     """They are archived in projects that are known, by their rules; secrets nowhere."""
     project = sandbox.mkdir(f"{sandbox.home}/known")
