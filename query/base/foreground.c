@@ -22,10 +22,8 @@ static const struct {
 	int signal;
 	void (*handler)(int);
 } kept[SHFS_FOREGROUND_SIGNALS] = {
-	{ SIGINT, SIG_IGN },
-	{ SIGQUIT, SIG_IGN },
-	{ SIGTERM, pass_signal },
-	{ SIGHUP, pass_signal },
+	{ SIGINT, SIG_IGN },     { SIGQUIT, SIG_IGN }, { SIGTERM, pass_signal },
+	{ SIGHUP, pass_signal }, { SIGCHLD, SIG_DFL },
 };
 
 void shfs_foreground_enter(struct shfs_foreground *foreground)
@@ -42,9 +40,16 @@ void shfs_foreground_enter(struct shfs_foreground *foreground)
 			                  .sa_flags = SA_RESTART };
 
 		sigaction(kept[i].signal, NULL, &before[i]);
-		if (before[i].sa_handler != SIG_IGN)
+		if (before[i].sa_handler != SIG_IGN || kept[i].signal == SIGCHLD)
 			sigaction(kept[i].signal, &keep, NULL);
 	}
+}
+
+void shfs_foreground_hold(const struct shfs_foreground *foreground)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (kept[i].signal != SIGCHLD)
+			sigaction(kept[i].signal, &foreground->before[i], NULL);
 }
 
 void shfs_foreground_leave(const struct shfs_foreground *foreground)
@@ -57,11 +62,25 @@ void shfs_foreground_leave(const struct shfs_foreground *foreground)
 void shfs_foreground_wait(const struct shfs_foreground *foreground, pid_t pid,
                           int *status, struct rusage *usage)
 {
+	struct rusage one_usage;
+	int one_status;
+	pid_t one = -1;
+
 	running = pid;
 	sigprocmask(SIG_SETMASK, &foreground->mask, NULL);
-	while (pid > 0 && wait4(pid, status, 0, usage) < 0 && errno == EINTR)
-		;
+	/* a subreaper gets children that it has not started: those must not stay zombies
+	 */
+	while (pid > 0 && one != pid) {
+		one = wait4(-1, &one_status, 0, &one_usage);
+		if (one < 0 && errno != EINTR)
+			break;
+	}
 	running = 0;
+	if (one != pid || pid < 0)
+		return;
+	*status = one_status;
+	if (usage)
+		*usage = one_usage;
 }
 
 int shfs_foreground_end(int status)

@@ -5,7 +5,8 @@
  *
  * The terminal sends its signals to the command as well, which decides what they do; what
  * is sent to this process alone is passed on. Signals that were ignored before (nohup)
- * stay so for both.
+ * stay so for both. Only of SIGCHLD that holds for the command alone: a process that
+ * ignores it gets no status of its children.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#define SHFS_FOREGROUND_SIGNALS 4
+#define SHFS_FOREGROUND_SIGNALS 5
 
 struct shfs_foreground {
 	struct sigaction before[SHFS_FOREGROUND_SIGNALS];
@@ -22,10 +23,12 @@ struct shfs_foreground {
 
 /* Before the fork: signals wait until shfs_foreground_wait. */
 void shfs_foreground_enter(struct shfs_foreground *foreground);
-/* In the child: all is as before. */
+/* In the child: all is as before; or all but that the signals go on waiting, for a child
+ * that enters one itself. */
 void shfs_foreground_leave(const struct shfs_foreground *foreground);
-/* In the parent: waits for the child (usage may be NULL). A pid below 0: there is none.
- */
+void shfs_foreground_hold(const struct shfs_foreground *foreground);
+/* In the parent: waits for the child (usage may be NULL), and for all others that end
+ * before. A pid below 0: there is none. */
 void shfs_foreground_wait(const struct shfs_foreground *foreground, pid_t pid,
                           int *status, struct rusage *usage);
 

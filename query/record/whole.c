@@ -257,6 +257,7 @@ static void be_entrant(const struct shfs_whole *whole,
 	struct shfs_hook_log log = { .fd = -1 };
 	struct streams streams = { .socket = { -1, -1 } };
 	int status, code;
+	pid_t left;
 
 	shfs_foreground_leave(keeper);
 	if (unshare(CLONE_NEWNS))
@@ -274,9 +275,10 @@ static void be_entrant(const struct shfs_whole *whole,
 	status = shfs_run_as_typed(&log, whole->argv, prepare_command, &streams);
 	close_streams(&streams);
 	shfs_mounts_sync(whole->store, true);
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
-	say(tell, errno == ECHILD ? LEFT_NONE : LEFT_SOME);
+	do
+		left = waitpid(-1, NULL, WNOHANG);
+	while (left > 0);
+	say(tell, left ? LEFT_NONE : LEFT_SOME);
 	_exit(shfs_foreground_end(status));
 }
 
@@ -315,16 +317,65 @@ static void await_server(char left)
 		;
 }
 
+/* Ends the mount, but for the processes that have it as their root. */
+static void leave_mount(const char *at)
+{
+	umount2(at, MNT_DETACH);
+	rmdir(at);
+}
+
+/* Passes on what has come while there was no process to pass it to. */
+static void pass_early(const sigset_t *early, pid_t pid)
+{
+	for (int signal = 1; signal < SIGRTMIN; signal++)
+		if (sigismember(early, signal) == 1)
+			kill(pid, signal);
+}
+
+/* Starts the entrant, as a command in the foreground. -1, after a message. */
+static pid_t start_entrant(const struct shfs_whole *whole,
+                           const struct shfs_foreground *caller,
+                           struct shfs_foreground *foreground, const char *at, int began,
+                           int *tells)
+{
+	sigset_t early;
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC)) {
+		shfs_error("cannot make a pipe: %s", strerror(errno));
+		return -1;
+	}
+	fflush(NULL);
+	sigpending(&early);
+	shfs_foreground_enter(foreground);
+	*foreground = *caller; /* which is what the command is to have */
+	pid = fork();
+	if (!pid) {
+		close(began);
+		close(ends[0]);
+		be_entrant(whole, foreground, at, ends[1]);
+	}
+	close(ends[1]);
+	*tells = ends[0];
+	if (pid < 0)
+		shfs_error("cannot start a process: %s", strerror(errno));
+	else
+		pass_early(&early, pid);
+	return pid;
+}
+
 static void be_keeper(const struct shfs_whole *whole,
                       const struct shfs_foreground *caller, int began)
 {
 	_cleanup_free_ char *at = NULL;
 	struct shfs_foreground foreground;
-	int ends[2], status = 0, r, code;
+	int tells, status = 0, r, code;
 	bool entered;
 	pid_t pid;
 
-	shfs_foreground_leave(caller);
+	/* a signal that ended the keeper now would leave the mount behind */
+	shfs_foreground_hold(caller);
 	r = shfs_namespace_enter(0);
 	if (r)
 		_exit(shfs_namespace_fail(r));
@@ -334,25 +385,19 @@ static void be_keeper(const struct shfs_whole *whole,
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* of the server */
 	shfs_namespace_pass_mounting(true);
 	code = serve_tree(whole, at);
-	if (code || pipe2(ends, O_CLOEXEC)) {
-		rmdir(at);
+	pid = code ? -1 : start_entrant(whole, caller, &foreground, at, began, &tells);
+	if (pid < 0) {
+		leave_mount(at);
 		_exit(code ? code : SHFS_EXIT_FAILURE);
 	}
-	fflush(NULL);
-	shfs_foreground_enter(&foreground);
-	pid = fork();
-	if (!pid)
-		be_entrant(whole, &foreground, at, ends[1]);
-	close(ends[1]);
-	entered = pid > 0 && heard(ends[0]) == ENTERED;
-	umount2(at, MNT_DETACH);
-	rmdir(at);
+	signal(SIGPIPE, SIG_IGN); /* the caller may be gone */
+	entered = heard(tells) == ENTERED;
+	leave_mount(at);
 	if (entered)
 		say(began, ENTERED);
 	close(began);
-	if (pid > 0)
-		shfs_foreground_wait(&foreground, pid, &status, NULL);
-	await_server(entered ? heard(ends[0]) : LEFT_NONE);
+	shfs_foreground_wait(&foreground, pid, &status, NULL);
+	await_server(entered ? heard(tells) : LEFT_NONE);
 	_exit(shfs_foreground_end(status));
 }
 
@@ -381,8 +426,7 @@ int shfs_whole_run(const struct shfs_whole *whole, int *status)
 	close(began[0]);
 	if (pid < 0)
 		shfs_error("cannot start a process: %s", strerror(errno));
-	return begun                ? 0
-	       : pid < 0            ? SHFS_EXIT_FAILURE
-	       : WIFEXITED(*status) ? WEXITSTATUS(*status)
-	                            : SHFS_EXIT_FAILURE;
+	return pid < 0                         ? SHFS_EXIT_FAILURE
+	       : begun || WIFSIGNALED(*status) ? 0
+	                                       : WEXITSTATUS(*status);
 }

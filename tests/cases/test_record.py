@@ -217,6 +217,28 @@ def test_killed(sandbox):
     assert json.loads(sandbox.shfs("log", "out", "--json").stdout)["versions"]
 
 
+def test_interrupted_at_the_start(sandbox):
+    """Whenever the signal comes: neither server nor directory stays."""
+    for n in range(12):
+        for name in "INT", "TERM", "QUIT":
+            sandbox.run("timeout", "-s", name, str(0.02 + n * 0.03), "shfs", "record", "sleep", "0.3", check=False)
+    wait_for_the_end(sandbox)
+    assert not sandbox.sh("ls -A $SHFS_STORE/record 2>/dev/null", check=False).stdout
+
+
+def test_caller_that_ignores_its_children(sandbox):
+    for command in "record", "run":
+        line = f"env --ignore-signal=CHLD shfs {command} sh -c 'cat /proc/$$/status > status; exit 3'"
+        assert sandbox.sh(line, check=False).status == 3
+    assert sandbox.sh("env --ignore-signal=CHLD shfs record cat /proc/self/status | grep SigIgn").stdout.endswith("10000\n")
+
+
+def test_no_zombies(sandbox):
+    """What the command leaves and what ends before the command is waited for."""
+    line = "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.01 &); done; sleep 1; ps -u $(id -u) -o stat= | grep -c Z"
+    assert record(sandbox, "sh", "-c", line, check=False).stdout == "0\n"
+
+
 def test_sockets_of_the_session(sandbox):
     """That of ssh's agent is the one outside."""
     serve = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('../agent'); s.listen(); s.accept()[0].send(b'keys')"
