@@ -175,8 +175,8 @@ static void share_out_fds(size_t *for_nodes, size_t *for_handles)
 	                                             : MIN(*for_handles, FD_CACHE_MAX);
 }
 
-/* Archives contents of these projects alone. */
-static int archive_projects(struct shfs_fs *fs, const struct options *options)
+/* Archives contents of these projects alone: those that can be used now. */
+static void archive_projects(struct shfs_fs *fs, const struct options *options)
 {
 	fs->rules.is_no_project = fs->at;
 	for (size_t i = 0; i < options->n_projects; i++) {
@@ -185,10 +185,8 @@ static int archive_projects(struct shfs_fs *fs, const struct options *options)
 		                    : -EINVAL;
 
 		if (r)
-			return shfs_daemon_fail_path(SHFS_EXIT_USAGE,
-			                             options->projects[i], strerror(-r));
+			shfs_daemon_fail_path(0, options->projects[i], strerror(-r));
 	}
-	return 0;
 }
 
 /* Starts the capture, which starts threads: so in the process that stays. */
@@ -210,9 +208,7 @@ static int start_capture(struct shfs_fs *fs, const struct options *options)
 	if (shfs_project_rules_error(&fs->rules))
 		shfs_daemon_fail(0, "warning: .shfsignore is not followed: %s",
 		                 strerror(-shfs_project_rules_error(&fs->rules)));
-	r = archive_projects(fs, options);
-	if (r)
-		return r;
+	archive_projects(fs, options);
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "/proc: %s", strerror(errno));

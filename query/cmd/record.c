@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Programs that change who one is, by a privilege that nobody has in a namespace. */
@@ -44,6 +45,14 @@ static int run_only(char **argv)
 	execv("/proc/self/exe", all);
 	shfs_error("cannot run shfs: %s", strerror(errno));
 	return SHFS_EXIT_FAILURE;
+}
+
+/* Can the caller use it as a directory, now? */
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode) && !access(path, X_OK);
 }
 
 static int record(struct shfs_context *ctx, const struct shfs_mounts *mounts, char **argv)
@@ -80,7 +89,7 @@ static int record(struct shfs_context *ctx, const struct shfs_mounts *mounts, ch
 		    mounts->list[i].owner == geteuid())
 			dirs[whole.n_mounted++] = mounts->list[i].dir;
 	for (size_t i = 0; i < projects.n; i++)
-		if (!access(projects.list[i].dir, X_OK))
+		if (is_directory(projects.list[i].dir))
 			known[whole.n_projects++] = projects.list[i].dir;
 	whole.mounted = dirs;
 	whole.projects = known;

@@ -88,6 +88,13 @@ static int serve_tree(const struct shfs_whole *whole, const char *at)
 	return pid < 0 ? SHFS_EXIT_FAILURE : shfs_child_wait(pid);
 }
 
+/* Says errno that the caller, too, cannot use the file? */
+static bool is_unusable(void)
+{
+	return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ||
+	       errno == ENAMETOOLONG || errno == ENOTCONN; /* a mount without a server */
+}
+
 /* Shows a part of the tree as it is. */
 static int leave_as_it_is(const char *root, const char *path)
 {
@@ -97,7 +104,7 @@ static int leave_as_it_is(const char *root, const char *path)
 		shfs_no_memory();
 		return SHFS_EXIT_FAILURE;
 	}
-	if (!mount(path, to, NULL, MS_BIND | MS_REC, NULL) || errno == ENOENT)
+	if (!mount(path, to, NULL, MS_BIND | MS_REC, NULL) || is_unusable())
 		return 0;
 	return fail_mount("show", path);
 }
@@ -108,9 +115,11 @@ static int leave_all_as_they_are(const struct shfs_whole *whole, const char *roo
 	static const char *const parts[] = { "/proc", "/sys", "/dev", "/run",
 		                             "/tmp/.X11-unix" };
 	const char *agent = getenv("SSH_AUTH_SOCK");
+	struct stat st;
 	int code = 0;
 
-	if (agent && *agent == '/' && !shfs_path_is_below(agent, "/run"))
+	if (agent && *agent == '/' && !stat(agent, &st) && S_ISSOCK(st.st_mode) &&
+	    !shfs_path_is_below(agent, "/run"))
 		code = leave_as_it_is(root, agent);
 	for (size_t i = 0; i < ARRAY_SIZE(parts) && !code; i++)
 		code = leave_as_it_is(root, parts[i]);
@@ -119,14 +128,17 @@ static int leave_all_as_they_are(const struct shfs_whole *whole, const char *roo
 	return code ? code : leave_as_it_is(root, whole->store);
 }
 
-/* Makes the directory at which the mount is the root of this process. */
+/* Makes the directory at which the mount is the root of this process. A working directory
+ * that was removed, or that the caller may not enter, stays that of the tree outside. */
 static int enter_root(const char *at, const char *cwd)
 {
 	/* the old root comes to lie over the new one (pivot_root(2), NOTES) */
-	if (chdir(at) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH) ||
-	    chdir("/"))
+	if (syscall(SYS_pivot_root, at, at) || umount2("/", MNT_DETACH))
 		return fail_mount("enter", at);
-	return cwd && !chdir(cwd) ? 0 : fail_mount("enter", cwd ? cwd : ".");
+	if (!cwd || chdir(cwd))
+		shfs_warn("cannot enter the working directory: files that are named "
+		          "relative to it are not recorded");
+	return 0;
 }
 
 /* --- the command --- */

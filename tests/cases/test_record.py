@@ -239,6 +239,22 @@ def test_no_zombies(sandbox):
     assert record(sandbox, "sh", "-c", line, check=False).stdout == "0\n"
 
 
+def test_what_the_caller_cannot_use(sandbox):
+    """A working directory, a socket, a project, a mount: the command runs all the same."""
+    for line in ("mkdir d; cd d; rmdir ../d; RECORD echo ran", "D=$PWD/d; mkdir d; cd d; chmod 0 .; RECORD echo ran; chmod 700 $D; rmdir $D",
+                 "SSH_AUTH_SOCK=/etc/hostname/x RECORD echo ran", "chmod 0 ../closed; SSH_AUTH_SOCK=$(realpath ..)/closed/x RECORD echo ran"):
+        sandbox.sh("mkdir -p ../closed")
+        assert sandbox.sh(line.replace("RECORD", "shfs record")).stdout == "ran\n", line
+    sandbox.write("in", "x\n")
+    record(sandbox, "cat", "in", env={"SSH_AUTH_SOCK": "/"})
+    assert recorded(sandbox, "cat in")[f"{sandbox.project}/in"] == "read"
+    project = sandbox.mkdir(f"{sandbox.home}/known")
+    sandbox.shfs("mount", project)
+    sandbox.shfs("umount", project, cwd="/")
+    sandbox.sh(f"rmdir {project}; printf '#!/bin/sh\\n' > {project}; chmod +x {project}")
+    assert record(sandbox, "echo", "ran").stdout == "ran\n"
+
+
 def test_sockets_of_the_session(sandbox):
     """That of ssh's agent is the one outside."""
     serve = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('../agent'); s.listen(); s.accept()[0].send(b'keys')"
