@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/io.h"
+#include "common/path.h"
 #include "store/capture/log.h"
 
 #include <errno.h>
@@ -16,8 +17,7 @@
 
 /* A project below the root. */
 struct shfs_project_part {
-	char *dir; /* below the root */
-	int fd;
+	char *dir, *ignore_file; /* below the root */
 	struct shfs_project_rules rules;
 };
 
@@ -37,7 +37,7 @@ static struct statx stamp_of(const struct statx *stx)
 /* Reads a regular file of a sane size only: anything else may keep us waiting. */
 static int read_ignore_file(struct shfs_project_rules *p, struct shfs_buf *text)
 {
-	_cleanup_close_ int fd = openat(p->root_fd, IGNORE_FILE,
+	_cleanup_close_ int fd = openat(p->root_fd, p->ignore_file,
 	                                O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
@@ -80,7 +80,8 @@ static void load_if_changed(struct shfs_project_rules *p)
 	struct statx stx = { 0 }, stamp = { 0 };
 	bool same;
 
-	if (!statx(p->root_fd, IGNORE_FILE, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &stx))
+	if (!statx(p->root_fd, p->ignore_file, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
+	           &stx))
 		stamp = stamp_of(&stx);
 	pthread_rwlock_rdlock(&p->lock);
 	same = p->rules && !memcmp(&stamp, &p->stamp, sizeof(stamp)) && !is_racy(p);
@@ -94,20 +95,30 @@ static void load_if_changed(struct shfs_project_rules *p)
 	pthread_rwlock_unlock(&p->lock);
 }
 
+static void init_rules(struct shfs_project_rules *p, const struct shfs_config *config,
+                       int root_fd, const char *ignore_file)
+{
+	*p = (struct shfs_project_rules){
+		.config = config,
+		.root_fd = root_fd,
+		.ignore_file = ignore_file,
+	};
+	pthread_rwlock_init(&p->lock, NULL);
+	load_if_changed(p);
+}
+
 void shfs_project_rules_init(struct shfs_project_rules *p,
                              const struct shfs_config *config, int root_fd)
 {
-	*p = (struct shfs_project_rules){ .config = config, .root_fd = root_fd };
-	pthread_rwlock_init(&p->lock, NULL);
-	load_if_changed(p);
+	init_rules(p, config, root_fd, IGNORE_FILE);
 }
 
 void shfs_project_rules_free(struct shfs_project_rules *p)
 {
 	for (size_t i = 0; i < p->n_parts; i++) {
 		shfs_project_rules_free(&p->parts[i].rules);
-		shfs_closep(&p->parts[i].fd);
 		free(p->parts[i].dir);
+		free(p->parts[i].ignore_file);
 	}
 	free(p->parts);
 	shfs_rules_free(p->rules);
@@ -117,19 +128,24 @@ int shfs_project_rules_add_part(struct shfs_project_rules *p, const char *dir)
 {
 	size_t n = p->n_parts;
 	struct shfs_project_part *parts = reallocarray(p->parts, n + 1, sizeof(*parts));
-	int fd = parts ? openat(p->root_fd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	int error = parts ? errno : ENOMEM;
+	_cleanup_free_ char *copy = strdup(dir),
+			    *ignore_file = shfs_path_join(dir, IGNORE_FILE);
+	struct stat st;
 
 	if (parts)
 		p->parts = parts;
-	if (fd < 0)
-		return -error;
-	parts[n] = (struct shfs_project_part){ .dir = strdup(dir), .fd = fd };
-	if (!parts[n].dir) {
-		close(fd);
+	if (!parts || !copy || !ignore_file)
 		return -ENOMEM;
-	}
-	shfs_project_rules_init(&parts[n].rules, p->config, fd);
+	if (fstatat(p->root_fd, dir, &st, 0))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	/* no descriptor: there may be more projects than a process may open files */
+	parts[n] = (struct shfs_project_part){
+		.dir = TAKE_PTR(copy),
+		.ignore_file = TAKE_PTR(ignore_file),
+	};
+	init_rules(&parts[n].rules, p->config, p->root_fd, parts[n].ignore_file);
 	p->n_parts++;
 	return 0;
 }

@@ -17,6 +17,7 @@ struct shfs_project_rules {
 	bool is_no_project;               /* nothing outside of the parts is archived */
 	const struct shfs_config *config; /* borrowed */
 	int root_fd;                      /* borrowed */
+	const char *ignore_file;          /* path of .shfsignore below it; borrowed */
 	pthread_rwlock_t lock;
 	struct shfs_rules *rules;
 	struct statx stamp; /* of the .shfsignore that the rules are made of */

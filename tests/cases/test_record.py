@@ -255,6 +255,15 @@ def test_what_the_caller_cannot_use(sandbox):
     assert record(sandbox, "echo", "ran").stdout == "ran\n"
 
 
+def test_more_projects_than_open_files(sandbox):
+    project = sandbox.mkdir(f"{sandbox.home}/known")
+    sandbox.shfs("mount", project)
+    sandbox.shfs("umount", project, cwd="/")
+    sandbox.sh("i=0; while [ $i -lt 400 ]; do mkdir -p ~/many/$i; echo known $HOME/many/$i; i=$((i + 1)); done >> $SHFS_STORE/projects")
+    sandbox.sh("ulimit -n 256; shfs record sh -c 'echo kept > f'", cwd=f"{sandbox.home}/many/399")
+    assert sandbox.shfs("cat", "f@1", cwd=f"{sandbox.home}/many/399").stdout == "kept\n"
+
+
 def test_sockets_of_the_session(sandbox):
     """That of ssh's agent is the one outside."""
     serve = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('../agent'); s.listen(); s.accept()[0].send(b'keys')"
