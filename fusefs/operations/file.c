@@ -124,6 +124,8 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 
 	if (shfs_is_all_open(fs))
 		return -ENFILE;
+	if ((flags & SHFS_O_EXEC) && !shfs_ops_may_execute(fs, node))
+		return -EACCES;
 	fd = open_lower(req, node, flags);
 	if (fd < 0)
 		return fd;

@@ -111,6 +111,17 @@ uint32_t shfs_shown_gid(const struct statx *stx)
 	                                                          : stx->stx_gid;
 }
 
+bool shfs_ops_may_execute(struct shfs_fs *fs, struct shfs_node *node)
+{
+	int fd = unmapped.shows_own ? shfs_node_fd(fs->tree, node) : -1;
+	bool may = fd < 0 ||
+	           !faccessat(fs->proc_fd, shfs_fd_name(fd).name, X_OK, AT_EACCESS);
+
+	if (fd >= 0)
+		shfs_node_fd_done(fs->tree, node);
+	return may;
+}
+
 void shfs_stat_from_statx(const struct statx *stx, struct stat *out)
 {
 	*out = (struct stat){

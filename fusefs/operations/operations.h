@@ -49,6 +49,10 @@ void shfs_ops_show_unmapped_as_own(void);
 uint32_t shfs_shown_uid(const struct statx *stx);
 uint32_t shfs_shown_gid(const struct statx *stx);
 
+/* May this user execute the file? There the kernel asks no more than whether anybody may.
+ * Elsewhere it decides itself: true. */
+bool shfs_ops_may_execute(struct shfs_fs *fs, struct shfs_node *node);
+
 /* Closes directories that are still open, after the last request; as
  * shfs_watch_release_all. */
 void shfs_directories_release_all(struct shfs_fs *fs);

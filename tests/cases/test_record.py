@@ -264,6 +264,14 @@ def test_more_projects_than_open_files(sandbox):
     assert sandbox.shfs("cat", "f@1", cwd=f"{sandbox.home}/many/399").stdout == "kept\n"
 
 
+def test_who_may_execute(sandbox):
+    """That others may execute a file is not enough."""
+    program = sandbox.write_outside(f"{sandbox.home}/program", "#!/bin/sh\necho ran\n")
+    sandbox.sh(f"chmod 654 {program}")
+    plain, found = sandbox.run("sh", "-c", program, check=False), record(sandbox, "sh", "-c", program, check=False)
+    assert plain.status == found.status == 126, (plain, found)
+
+
 def test_sockets_of_the_session(sandbox):
     """That of ssh's agent is the one outside."""
     serve = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('../agent'); s.listen(); s.accept()[0].send(b'keys')"
