@@ -29,20 +29,26 @@ static void warn_of_privileged(const char *program)
 			          name);
 }
 
-/* Within a record all is recorded already. */
-static int run_only(char **argv)
+/* Within a record all files are recorded already: this adds the command. */
+static int run_only(struct shfs_context *ctx, char **argv)
 {
-	size_t n = 0;
+	size_t n = 0, used = 0;
 
 	while (argv[n])
 		n++;
-	char *all[n + 4];
+	const char *all[n + 8];
 
-	all[0] = (char *)"shfs";
-	all[1] = (char *)"run";
-	all[2] = (char *)"--";
-	memcpy(all + 3, argv, (n + 1) * sizeof(*all));
-	execv("/proc/self/exe", all);
+	all[used++] = "shfs";
+	all[used++] = "--store";
+	all[used++] = shfs_context_store_path(ctx);
+	if (ctx->config_option) {
+		all[used++] = "--config";
+		all[used++] = ctx->config_option;
+	}
+	all[used++] = "run";
+	all[used++] = "--";
+	memcpy(all + used, argv, (n + 1) * sizeof(*all));
+	execv("/proc/self/exe", (char **)all);
 	shfs_error("cannot run shfs: %s", strerror(errno));
 	return SHFS_EXIT_FAILURE;
 }
@@ -112,7 +118,7 @@ static int run_record(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_FAILURE;
 	}
 	if (shfs_mounts_at(&mounts, "/"))
-		return run_only(argv);
+		return run_only(ctx, argv);
 	warn_of_privileged(argv[0]);
 	return record(ctx, &mounts, argv);
 }

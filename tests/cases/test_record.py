@@ -264,6 +264,12 @@ def test_more_projects_than_open_files(sandbox):
     assert sandbox.shfs("cat", "f@1", cwd=f"{sandbox.home}/many/399").stdout == "kept\n"
 
 
+def test_within_with_another_store(sandbox):
+    """Of a record within, too, the store is the one that it names."""
+    record(sandbox, "shfs", "--store", f"{sandbox.home}/other", "record", "echo", "within")
+    assert "echo within" in sandbox.shfs("--store", f"{sandbox.home}/other", "history", "--all", cwd="/").stdout
+
+
 def test_who_may_execute(sandbox):
     """That others may execute a file is not enough."""
     program = sandbox.write_outside(f"{sandbox.home}/program", "#!/bin/sh\necho ran\n")
