@@ -138,7 +138,7 @@ static int note_options(struct shfs_fs *fs, const struct options *options, char 
  * Refuses to mount with a limit that cannot be raised, and that would fail writes or end
  * us.
  */
-static int raise_limits(void)
+static int raise_limits(bool for_one)
 {
 	static const struct {
 		int resource;
@@ -152,8 +152,13 @@ static int raise_limits(void)
 		if (!shfs_proc_raise_limit(limits[i].resource) && limits[i].option)
 			return shfs_daemon_fail(
 				SHFS_EXIT_REFUSED,
-				"the limit of this shell (ulimit %s) would apply to all "
-				"users of the mount; mount from a shell without it",
+				for_one ? "the limit of this shell (ulimit %s) would "
+					  "apply to the recording as well; record from "
+					  "a shell without it, and set it inside: shfs "
+					  "record sh -c 'ulimit ...; exec ...'"
+					: "the limit of this shell (ulimit %s) would "
+					  "apply to all users of the mount; mount from "
+					  "a shell without it",
 				limits[i].option);
 	}
 	return 0;
@@ -525,7 +530,7 @@ int main(int argc, char **argv)
 			                 message.data ? message.data : "out of memory");
 	}
 	if (!code)
-		code = raise_limits();
+		code = raise_limits(options.at);
 	if (!code)
 		code = shfs_daemon_open_store(options.store, fs.root, &fs.store);
 	if (!code)

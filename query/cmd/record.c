@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Programs that change who one is, by a privilege that nobody has in a namespace. */
+/* Programs that need the privileges of their owner, root, which no program gets in the
+ * user namespace. */
 static void warn_of_privileged(const char *program)
 {
 	static const char *const names[] = { "sudo", "su", "doas", "pkexec", "ping" };
@@ -24,8 +25,8 @@ static void warn_of_privileged(const char *program)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && geteuid(); i++)
 		if (!strcmp(name, names[i]))
-			shfs_warn("%s gets no privileges here: no program that a user "
-			          "records can; sudo shfs record records root",
+			shfs_warn("%s gets no privileges here: what a user records has "
+			          "none; to record it as root: sudo shfs record …",
 			          name);
 }
 
