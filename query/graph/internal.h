@@ -303,8 +303,8 @@ typedef int (*shfs_taken_fn)(const char *path, struct maker_key by, int64_t proc
                              const struct graph_read *only, void *arg);
 _must_check_ int shfs_graph_taken(struct shfs_graph *g, struct maker_key key,
                                   shfs_taken_fn fn, void *arg);
-/* Is the file as the command left it: was it changed last while that ran? 1, 0, or a
- * negative errno. */
+/* Is the file as the command left it, which has written it: was it changed last while
+ * that ran? 1, 0, or a negative errno. */
 _must_check_ int shfs_graph_has_left(struct shfs_graph *g, int64_t command_id,
                                      const char *path);
 /* Calls fn for the makers that may have taken a file outside that this one left. */

@@ -234,13 +234,59 @@ static int changed_ns(const char *path, int64_t *ns)
 	return 1;
 }
 
+/* The time of a command's neighbour in its session. */
+#define NEIGHBOUR(what)                                                                  \
+	"SELECT " what " FROM v_command o JOIN v_command c"                              \
+	" ON c.session_id = o.session_id WHERE o.command_id = ?1 AND c.begin_ns "
+#define NEXT_BEGIN NEIGHBOUR("c.begin_ns") "> o.begin_ns ORDER BY c.begin_ns LIMIT 1"
+#define LAST_END   NEIGHBOUR("c.end_ns") "< o.begin_ns ORDER BY c.begin_ns DESC LIMIT 1"
+
+/* Of a command that a program gave, accesses alone are known: it may have begun once the
+ * one before it had ended, and gone on until the next one began. */
+static int widen_time(struct shfs_graph *g, const struct shfs_command_row *c,
+                      const char *sql, int64_t usual_ns, int64_t *ns)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = *c->invoker ? shfs_rows_open_ints(g->index, sql, SHFS_INTS(c->command_id),
+	                                          &rows)
+	                    : 0;
+
+	if (rows && !r)
+		r = shfs_rows_next(rows);
+	*ns = r > 0 ? shfs_rows_int(rows, 0) : usual_ns;
+	return MIN(r, 0);
+}
+
+/* When it began at the earliest. */
+static int find_begin(struct shfs_graph *g, const struct shfs_command_row *c, int64_t *ns)
+{
+	int r = widen_time(g, c, LAST_END, *c->invoker ? 0 : c->begin_ns, ns);
+
+	*ns = MIN(*ns, c->begin_ns);
+	return r;
+}
+
+/* When it had ended at the latest. */
+static int find_end(struct shfs_graph *g, const struct shfs_command_row *c, int64_t *ns)
+{
+	int r = widen_time(g, c, NEXT_BEGIN, *c->invoker ? INT64_MAX : c->end_ns, ns);
+
+	*ns = MAX(*ns, c->end_ns);
+	return r;
+}
+
 int shfs_graph_has_left(struct shfs_graph *g, int64_t command_id, const char *path)
 {
 	struct command_node *c;
-	int64_t ns;
+	int64_t ns, begin_ns, end_ns;
 	int r = changed_ns(path, &ns) ? shfs_graph_command(g, command_id, &c) : 0;
 
-	return r > 0 ? shfs_command_ran_at(&c->entry.command, ns) : r;
+	if (r <= 0 || !c->entry.command.ended)
+		return MIN(r, 0);
+	r = find_begin(g, &c->entry.command, &begin_ns);
+	if (!r)
+		r = find_end(g, &c->entry.command, &end_ns);
+	return r ? r : ns >= begin_ns && ns <= end_ns;
 }
 
 /* Was the file changed last between the two commands, by something that was not seen? */
@@ -248,14 +294,27 @@ static int has_changed_between(struct shfs_graph *g, int64_t first_id, int64_t s
                                const char *path)
 {
 	struct command_node *first, *second;
-	int64_t ns;
+	int64_t ns, end_ns, begin_ns;
 	int r = changed_ns(path, &ns) ? shfs_graph_command(g, first_id, &first) : 0;
 
 	if (r > 0)
 		r = shfs_graph_command(g, second_id, &second);
-	return r > 0 ? first->entry.command.ended && ns > first->entry.command.end_ns &&
-	                       ns < second->entry.command.begin_ns - TICK_NS
-	             : r;
+	if (r <= 0 || !first->entry.command.ended)
+		return MIN(r, 0);
+	r = find_end(g, &first->entry.command, &end_ns);
+	if (!r)
+		r = find_begin(g, &second->entry.command, &begin_ns);
+	return r ? r : ns > end_ns && ns < begin_ns - TICK_NS;
+}
+
+/* Did the command run when the file was changed last, as far as its accesses tell? */
+static int ran_at_change(struct shfs_graph *g, int64_t command_id, const char *path)
+{
+	struct command_node *c;
+	int64_t ns;
+	int r = changed_ns(path, &ns) ? shfs_graph_command(g, command_id, &c) : 0;
+
+	return r > 0 ? shfs_command_ran_at(&c->entry.command, ns) : r;
 }
 
 /* Gets the name by which the command left the file: 1; 0: it did not. */
@@ -275,7 +334,7 @@ static int find_left(struct shfs_graph *g, int64_t command_id, const char *path,
 	}
 	if (r || !*out)
 		return r;
-	return (*out)->as != OUTSIDE_NAMED || shfs_graph_has_left(g, command_id, path);
+	return (*out)->as != OUTSIDE_NAMED || ran_at_change(g, command_id, path);
 }
 
 /* The commands before one in its session, and before it when it was run earlier. */

@@ -298,6 +298,19 @@ def test_what_passes_outside_between_calls(sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_what_is_done_outside_late(sandbox):
+    """When a call began and ended is not known, but what it used of the project: the rest was done before or after that."""
+    sandbox.mount()
+    sandbox.write("in", b"2\n1\n")
+    calls = ["(cat in; sleep 0.1; echo 3) > ~/left", "sleep 0.1; sort ~/left > first", "(cat in; sleep 0.1; echo 3) > ~/other",
+             "sed -i s/1/7/ ~/other; sleep 0.1; cat in > second"]
+    agent = Agent(sandbox, calls=[("bash -c", call) for call in calls])
+    sandbox.shell("bash").run(agent.line())
+    assert "in@1  by way of ~/left" in sandbox.shfs("why", "first", cwd=sandbox.project).stdout
+    assert "another command left" not in sandbox.shfs("export", "sh", "second", cwd=sandbox.project, check=False).stderr
+
+
+@pytest.mark.users("ordinary")
 def test_rerun_of_what_an_agent_ran(sandbox):
     """It is run again by the shell that it was given to."""
     sandbox.mount()
