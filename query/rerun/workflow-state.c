@@ -109,7 +109,8 @@ static int load_removals(struct follower *f)
 	return r;
 }
 
-/* Notes what is there and had been removed before the step. */
+/* Notes what is there and had been removed before the step; or a later version, which no
+ * step makes, was removed from there. */
 static int note_leaving(struct follower *f, const struct shfs_step *step)
 {
 	f->n_leaving = 0;
@@ -119,7 +120,7 @@ static int note_leaving(struct follower *f, const struct shfs_step *step)
 
 		if (removal->at_ns > step->entry->command.begin_ns)
 			break;
-		if ((place->now & UINT32_MAX) != removal->n ||
+		if ((place->now & UINT32_MAX) > removal->n ||
 		    place->since_ns > removal->at_ns)
 			continue;
 		if (!MAKE_ROOM(f->leaving, f->n_leaving, f->cap_leaving))

@@ -359,6 +359,11 @@ def test_what_was_gone_by_then(study, sandbox, export):
     study.run("cat o* > all")
     study.run("sort data/in.csv > o4; cat all o4 > end")
     same(sandbox, export.run("end"), "end", "all")
+    # nor what was overwritten before, by a step that is not needed
+    study.run("sort end > once")
+    for line in "echo other > end", "rm end", "cat end once > last":
+        study.run(line)
+    same(sandbox, export.run("last"), "last")
 
 
 @pytest.mark.users("ordinary")
