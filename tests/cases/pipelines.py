@@ -1,11 +1,45 @@
 # SPDX-License-Identifier: MIT
 """Random work at a prompt: lines that make files of files, with a seed. The truth about them is another
-directory in which the same lines were executed with another input."""
+directory in which the same lines were executed with another input. The lines are typed, or a coding agent gives each
+to a shell of its own."""
 
 import os
 import pathlib
 import random
 import subprocess
+
+import pytest
+
+from harness import Shell
+
+# Has the prompt of a shell (harness.Shell), and runs each line as agents do: as it is, or wrapped.
+AGENT = f"""#!/usr/bin/env python3
+import os, shlex, subprocess, sys
+env = {{**os.environ, "CLAUDECODE": "1"}}
+while True:
+    print(end={Shell.READY + Shell.PROMPT!r}, flush=True)
+    line = sys.stdin.readline().rstrip("\\n")
+    if line in ("", "exit"):
+        break
+    text = sys.argv[1].replace("{{}}", shlex.quote(line)) if sys.argv[1:] else line
+    subprocess.run(["bash", "-c", text], env=env, stdin=subprocess.DEVNULL, start_new_session=True)
+"""
+WRAPS = ("", "'source /dev/null && eval {} < /dev/null && pwd -P >| /dev/null'")
+
+
+def each_way(seeds, few):
+    """Parameters of a case: lines that are typed, with each seed, and that an agent runs, with a few of them, or with
+    each where seeds were asked for."""
+    many = {"SHFS_TEST_SEEDS", "SHFS_TEST_SOAK"} & {*os.environ}
+    agents = seeds if many else seeds[:few]
+    return [*(pytest.param(seed, False, id=f"{seed}") for seed in seeds), *(pytest.param(seed, True, id=f"{seed}-agent") for seed in agents)]
+
+
+def hand_over(sandbox, terminal, seed):
+    """From now on an agent runs what is given to the terminal."""
+    program = sandbox.write_outside(f"{sandbox.home}/bin/claude", AGENT, 0o755)
+    terminal.run(f"{program} {WRAPS[seed % len(WRAPS)]}")
+
 
 INPUTS = ("in0", "in1", "in2")
 SCRIPT = 'sort "$1" > "$2.part"\ntr a-z A-Z < "$2.part" > "$2"\n'
@@ -240,13 +274,19 @@ SHELL_STATE = "alias so=sort; twice() { cat $1 $1; }; X=in0"
 class Edits:
     """Lines that do something to the files that there are, whatever becomes of it."""
 
-    def __init__(self, seed, needy, kept=False):
+    def __init__(self, seed, needy, kept=False, seen=False):
+        """needy: also lines that need what is not there; kept: what lines left elsewhere; seen: none that uses no file
+        of the project, as nothing records what a shell does that is an agent's."""
         self.random = random.Random(seed)
         self.inputs = {name: "".join(f"{name} {self.random.getrandbits(32):x}\n" for _ in range(5)) for name in INPUTS}
         kinds = [LINES[kind] for kind in LINES if kind not in ("links", "outside")] + [EDITS[kind] for kind in EDITS] * 2
-        self.kinds = kinds + [NEEDY[kind] for kind in NEEDY] * 3 * needy + [KEPT] * len(kinds) * 2 * kept
+        self.kinds = kinds + [NEEDY[kind] for kind in NEEDY] * 3 * needy + [self._kept(seen)] * len(kinds) * 2 * kept
         self.needy = [line for kind in NEEDY.values() for line in kind]
         self.lines, self.needy_lines = [], []
+
+    @staticmethod
+    def _kept(seen):
+        return [line for line in KEPT if not seen or any(name in line for name in ("{a}", "{b}", "{o}"))]
 
     def lay_out(self, write):
         write("script", SCRIPT)

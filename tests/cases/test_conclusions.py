@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is concluded from the record, beside what really comes out: random lines at a prompt (pipelines.py),
-an input that changes, and a full run elsewhere. A rerun makes the tree that of the full run, but for what it
+"""What is concluded from the record, beside what really comes out: random lines at a prompt, or of an agent
+(pipelines.py), an input that changes, and a full run elsewhere. A rerun makes the tree that of the full run, but for what it
 refuses, which stays as it was. SHFS_TEST_SEEDS says with which numbers, SHFS_TEST_LINES how many lines each has,
 SHFS_TEST_KINDS of which kinds; with SHFS_TEST_SOAK it goes on with others (./dev soak)."""
 
@@ -11,7 +11,7 @@ import random
 import pytest
 
 from harness import project_files, seeds, stale_results
-from pipelines import INPUTS, LINES, Pipelines
+from pipelines import INPUTS, LINES, Pipelines, each_way, hand_over
 
 pytestmark = [pytest.mark.either, pytest.mark.software]
 
@@ -20,8 +20,8 @@ N_LINES = int(os.environ.get("SHFS_TEST_LINES", "8"))
 KINDS = os.environ.get("SHFS_TEST_KINDS", " ".join(LINES)).split()
 
 
-def begin(sandbox, shell, work):
-    """A shell in the mounted project, with the inputs laid out in it and outside."""
+def begin(sandbox, shell, work, agent=None):
+    """A shell in the mounted project, with the inputs laid out in it and outside; agent: a number, for one in it."""
     data = f"{sandbox.home}/data"
     sandbox.run("mkdir", data)
     work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text),
@@ -29,13 +29,15 @@ def begin(sandbox, shell, work):
     sandbox.mount()
     terminal = shell()
     terminal.run(f"export DATA={data}")
+    if agent is not None:
+        hand_over(sandbox, terminal, agent)
     return terminal
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed):
+@pytest.mark.parametrize("seed, agent", each_way(SEEDS, 2))
+def test_stale_and_rerun_beside_a_full_run(sandbox, shell, tmp_path, seed, agent):
     work = Pipelines(seed, KINDS, N_LINES, between=True, copies=False)
-    terminal, change = begin(sandbox, shell, work), work.change()
+    terminal, change = begin(sandbox, shell, work, seed if agent else None), work.change()
     for line in work.lines:
         terminal.run(line)
     assert stale_results(sandbox) == set(), work.lines
@@ -66,11 +68,11 @@ def sources(sandbox, name):
     return {os.path.basename(version["path"]) for version in graph["versions"] if version["is_source"]} & set(INPUTS)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_why_beside_full_runs(sandbox, shell, tmp_path, seed):
+@pytest.mark.parametrize("seed, agent", each_way(SEEDS, 1))
+def test_why_beside_full_runs(sandbox, shell, tmp_path, seed, agent):
     """What a file depends on is what changes it; also by way of files where nothing is recorded."""
     work = Pipelines(seed, KINDS, N_LINES, between=True)
-    terminal = begin(sandbox, shell, work)
+    terminal = begin(sandbox, shell, work, seed if agent else None)
     for line in work.lines:
         terminal.run(line)
     made = project_files(sandbox)

@@ -11,7 +11,7 @@ import pytest
 
 from exports import argv_of
 from harness import contents, project_files, seeds
-from pipelines import SHELL_STATE, Edits
+from pipelines import SHELL_STATE, Edits, each_way, hand_over
 
 pytestmark = pytest.mark.either
 
@@ -69,13 +69,16 @@ class Checked:
         return "$TMPDIR" in self.says() if form == "cwl" else ">> $TMPDIR" in self.says()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_exports_of_random_work(sandbox, shell, seed):
-    work = Edits(seed, needy=seed % 4 == 0, kept=seed % 2 == 1)
+@pytest.mark.parametrize("seed, agent", each_way(SEEDS, 1))
+def test_exports_of_random_work(sandbox, shell, seed, agent):
+    # a shell of an agent knows nothing of those before
+    work = Edits(seed, needy=seed % 4 == 0 and not agent, kept=seed % 2 == 1, seen=agent)
     work.lay_out(lambda name, text: sandbox.write_outside(f"{sandbox.project}/{name}", text))
     sandbox.mount()
     terminal = shell()
     terminal.run(f" {SHELL_STATE}")
+    if agent:
+        hand_over(sandbox, terminal, seed)
     files = sorted(work.inputs)
     for _ in range(N_LINES):
         terminal.run(work.next(files))
