@@ -93,7 +93,7 @@ def test_by_name_alone(sandbox, bash):
 @pytest.mark.backends(without=["fuse"])
 def test_programs_seen_at_work(sandbox, bash):
     """The standard input, and the working directory, of one that has not ended at once."""
-    slow = "import sys, time; print(len(open(sys.argv[1]).read()) if sys.argv[1:] else sys.stdin.read()); time.sleep(.3)"
+    slow = "import sys, time; print(len(open(sys.argv[1]).read()) if sys.argv[1:] else sys.stdin.read()); time.sleep(1)"
     sandbox.write("slow.py", slow)
     bash.run(f"python3 slow.py < {A} > a; cd ../data; python3 $OLDPWD/slow.py A.csv > $OLDPWD/b; cd -")
     assert all(f"{A}@1  source" in sandbox.shfs("why", name).stdout for name in "ab")
