@@ -55,6 +55,24 @@ static int note_access(const struct shfs_access *a, void *arg)
 	return MIN(r, 0);
 }
 
+/* The processes of the shfs run or record that ran it: the one whose session has this
+ * command alone, and its parents with the same arguments, which say the text. */
+#define RUN_OF_COMMAND                                                                   \
+	"WITH RECURSIVE run(process_id, argv_id, boot_id, ppid, parent_start) AS ("      \
+	"SELECT p.process_id, p.argv_id, t.boot_id, t.ppid,"                             \
+	" t.start_ticks - t.parent_start_ticks FROM command c"                           \
+	" JOIN session s USING (session_id) JOIN task t ON t.boot_id = s.boot_id"        \
+	" AND t.pid = s.pid AND t.start_ticks = s.start_ticks"                           \
+	" JOIN process p ON p.process_id = t.task_id OR p.task_id = t.task_id"           \
+	" WHERE c.command_id = ? AND s.shell = 'run'"                                    \
+	" UNION SELECT p.process_id, p.argv_id, t.boot_id, t.ppid,"                      \
+	" t.start_ticks - t.parent_start_ticks FROM run r JOIN task t"                   \
+	" ON t.boot_id = r.boot_id AND t.start_ticks = r.parent_start"                   \
+	" AND t.pid = r.ppid"                                                            \
+	" JOIN process p ON (p.process_id = t.task_id OR p.task_id = t.task_id)"         \
+	" AND p.argv_id = r.argv_id)"                                                    \
+	" SELECT process_id FROM run"
+
 static int add_uses_of_commands(struct shfs_forget *f)
 {
 	int r = 0;
@@ -65,6 +83,8 @@ static int add_uses_of_commands(struct shfs_forget *f)
 		r = shfs_accesses_of_command(f->index, id, note_access, f);
 		if (!r)
 			r = shfs_owner_processes(f->index, id, &f->processes);
+		if (!r)
+			r = add_rows(f, &f->processes, RUN_OF_COMMAND, shfs_arg_int(id));
 	}
 	return r;
 }

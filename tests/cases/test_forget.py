@@ -527,3 +527,13 @@ def test_killed_at_any_time(work, sandbox, shfs, part):
         assert shfs("forget", "-n", "--grep", SECRET.decode(), check=3), n
         shfs("check", "--read-data")
     assert snapshot(sandbox.project) == files
+
+
+def test_forgotten_with_what_ran_it(sandbox):
+    """`shfs run` and `record` have the text of the command in their own arguments."""
+    sandbox.mount()
+    sandbox.shfs("run", "--", "sh", "-c", "echo unspeakable > out", timeout=60)
+    sandbox.shfs("sync")
+    sandbox.shfs("forget", "--yes", "--grep", "unspeakable")
+    stored = f"cd {sandbox.store}; (zstdcat journal/*/*.zst; cat journal/*/*.seg index.db*) 2> /dev/null | grep -ac unspeakable"
+    assert sandbox.sh(stored, check=False).stdout == "0\n"
