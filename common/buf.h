@@ -68,3 +68,33 @@ uint16_t shfs_cursor_u16(struct shfs_cursor *c);
 uint32_t shfs_cursor_u32(struct shfs_cursor *c);
 uint64_t shfs_cursor_u64(struct shfs_cursor *c);
 void shfs_cursor_copy(struct shfs_cursor *c, void *out, size_t len);
+
+/* --- unsigned numbers of 1 to 10 bytes: seven bits in each, the lowest first; the top
+ * bit is set if a further byte follows (LEB128) --- */
+
+#define SHFS_VARINT_MAX 10 /* bytes */
+
+/* Appends a number; the buffer has room for it. */
+static inline void shfs_put_varint(struct shfs_buf *b, uint64_t v)
+{
+	if (b->failed) /* the buffer may have no room */
+		return;
+	for (; v >= 0x80; v >>= 7)
+		b->data[b->len++] = (char)(v | 0x80);
+	b->data[b->len++] = (char)v;
+}
+
+static inline uint64_t shfs_get_varint(struct shfs_cursor *c)
+{
+	uint64_t v = 0;
+
+	for (int shift = 0; shift < 64 && c->p < c->end; shift += 7) {
+		unsigned char byte = *c->p++;
+
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return v;
+	}
+	c->failed = true;
+	return 0;
+}

@@ -60,30 +60,6 @@ struct shfs_record_files {
 
 /* --- numbers --- */
 
-static void put_varint(struct shfs_buf *b, uint64_t v)
-{
-	if (b->failed) /* the buffer may have no room */
-		return;
-	for (; v >= 0x80; v >>= 7)
-		b->data[b->len++] = (char)(v | 0x80);
-	b->data[b->len++] = (char)v;
-}
-
-static uint64_t get_varint(struct shfs_cursor *c)
-{
-	uint64_t v = 0;
-
-	for (int shift = 0; shift < 64 && c->p < c->end; shift += 7) {
-		unsigned char byte = *c->p++;
-
-		v |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80)
-			return v;
-	}
-	c->failed = true;
-	return 0;
-}
-
 static uint64_t unit_of(unsigned head)
 {
 	return head & HEAD_NS ? 1 : 1000;
@@ -102,8 +78,8 @@ static uint64_t unzigzag(uint64_t v)
 static uint64_t x_u64(struct coder *c, uint64_t v)
 {
 	if (c->in)
-		return get_varint(c->in);
-	put_varint(c->out, v);
+		return shfs_get_varint(c->in);
+	shfs_put_varint(c->out, v);
 	return v;
 }
 
@@ -665,6 +641,13 @@ static void x_program(struct coder *c, struct shfs_rec_program *p)
 	p->version = x_bytes(c, p->version);
 }
 
+/* Codes nothing by the context, as x_program. */
+static void x_lookup(struct coder *c, struct shfs_rec_lookup *l)
+{
+	l->process = x_u64(c, l->process);
+	l->list = x_bytes(c, l->list);
+}
+
 static void x_lost(struct coder *c, struct shfs_rec_lost *l)
 {
 	l->count = x_u64(c, l->count);
@@ -697,6 +680,9 @@ static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 		return true;
 	case SHFS_REC_PROGRAM:
 		x_program(c, &rec->program);
+		return true;
+	case SHFS_REC_LOOKUP:
+		x_lookup(c, &rec->lookup);
 		return true;
 	default:
 		return false;
@@ -778,7 +764,7 @@ static bool has_more_fields(const struct shfs_record *rec)
 	case SHFS_REC_PATHOP:
 		return rec->pathop.former.flags;
 	default:
-		return rec->type == SHFS_REC_PROGRAM;
+		return rec->type >= SHFS_REC_PROGRAM;
 	}
 }
 
@@ -812,7 +798,7 @@ static void pack_long_body(struct coder *c, unsigned head, struct shfs_record *r
 	c->out->failed |= body.failed;
 	if (c->out->failed)
 		return;
-	put_varint(c->out, body.len);
+	shfs_put_varint(c->out, body.len);
 	shfs_buf_add(c->out, body.data, body.len);
 	shfs_buf_reserve(c->out, FIXED_MAX);
 }
@@ -824,7 +810,7 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 	struct shfs_record copy = *rec;
 	unsigned head = (unsigned)rec->type <= HEAD_TYPE ? rec->type : 0;
 
-	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_PROGRAM)
+	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_LOOKUP)
 		return -EINVAL;
 	shfs_buf_reserve(out, FIXED_MAX);
 	if (out->failed || context_begin(context))
@@ -842,7 +828,7 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 		head |= HEAD_NS;
 	shfs_buf_u8(out, head);
 	if (!(head & HEAD_TYPE))
-		put_varint(out, rec->type);
+		shfs_put_varint(out, rec->type);
 	x_head(&c, head, &copy);
 	if (head & HEAD_LONG)
 		pack_long_body(&c, head, &copy);
@@ -873,7 +859,7 @@ int shfs_record_unpack(struct shfs_record_context *context, struct shfs_cursor *
 		return -ENOMEM;
 	unpack_head(&c, rec, &head);
 	if (head & HEAD_LONG) {
-		size_t len = get_varint(in);
+		size_t len = shfs_get_varint(in);
 
 		if (in->failed || len > (size_t)(in->end - in->p))
 			in->failed = true;

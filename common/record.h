@@ -33,6 +33,8 @@ enum shfs_record_type {
 	SHFS_REC_END =
 		7, /* the producer stopped in good order; last of its last segment */
 	SHFS_REC_PROGRAM = 8, /* which software a program is */
+	SHFS_REC_LOOKUP =
+		9, /* names that a process looked up, in a mount of shfs record */
 	/*
 	 * records of the hook: text in the hook log (store/journal/hooklog.h), never in a
 	 * segment
@@ -279,6 +281,44 @@ struct shfs_rec_program {
 	struct shfs_bytes package, version;
 };
 
+enum shfs_found {
+	SHFS_FOUND_NOTHING = 0,
+	SHFS_FOUND_FILE = 1,
+	SHFS_FOUND_DIRECTORY = 2,
+	SHFS_FOUND_NAMES = 3, /* a directory, of which the names were read */
+	SHFS_FOUND_LINK = 4,  /* a symbolic link that was not read */
+	SHFS_FOUND_TEXT = 5,  /* what a symbolic link says */
+	SHFS_FOUND_OTHER = 6, /* a device, a FIFO, a socket */
+};
+
+struct shfs_lookup {
+	uint32_t found;         /* enum shfs_found */
+	struct shfs_bytes path; /* relative to the producer's root */
+	struct shfs_bytes text; /* with TEXT */
+};
+
+/* Appends a name to the list. last: the path of the name before, at first empty; it
+ * becomes that of this one. A list is small where its paths are sorted. */
+void shfs_lookup_add(struct shfs_buf *list, struct shfs_buf *last,
+                     const struct shfs_lookup *lookup);
+
+/*
+ * Takes the next name from the list: true; false: it is at its end, or it is damaged
+ * (list->failed), or there is no memory (last->failed). path borrows from last, text from
+ * the list.
+ */
+bool shfs_lookup_next(struct shfs_cursor *list, struct shfs_buf *last,
+                      struct shfs_lookup *out);
+
+/*
+ * Names that a process looked up, and whether or not it then opened what it found. A name
+ * is told once in a mount: the kernel remembers it, and answers others who look for it.
+ */
+struct shfs_rec_lookup {
+	uint64_t process;
+	struct shfs_bytes list; /* shfs_lookup_next */
+};
+
 struct shfs_rec_lost {
 	uint64_t count; /* records since the last SHFS_REC_LOST */
 	int32_t error;  /* errno of the first loss */
@@ -351,6 +391,7 @@ struct shfs_record {
 		struct shfs_rec_preimage preimage;
 		struct shfs_rec_lost lost;
 		struct shfs_rec_program program;
+		struct shfs_rec_lookup lookup;
 		struct shfs_rec_session session;
 		struct shfs_rec_begin begin;
 		struct shfs_rec_finish finish;

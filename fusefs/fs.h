@@ -30,6 +30,7 @@ struct shfs_handle;
 struct shfs_heir;
 struct shfs_invented;
 struct shfs_links;
+struct shfs_lookups;
 struct shfs_passthrough;
 struct shfs_spool;
 struct shfs_store;
@@ -44,6 +45,7 @@ struct shfs_fs {
 	struct shfs_heir *heir;   /* for a server that takes over */
 	struct shfs_callers *callers;
 	struct shfs_links *links;
+	struct shfs_lookups *lookups; /* NULL: not kept */
 	struct shfs_tree *tree;
 	struct shfs_invented *invented; /* NULL: the past is not shown */
 	struct shfs_transport *transport;

@@ -15,6 +15,7 @@
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
 #include "fusefs/watch/links.h"
+#include "fusefs/watch/lookups.h"
 #include "recording/daemon.h"
 #include "recording/guardian.h"
 #include "recording/sandbox.h"
@@ -226,7 +227,8 @@ static int start_capture(struct shfs_fs *fs, const struct options *options)
 	if (!r)
 		r = shfs_capture_open(fs->store, &for_capture, &fs->capture);
 	fs->links = shfs_links_new();
-	if (!r && !fs->links)
+	fs->lookups = fs->at ? shfs_lookups_new() : NULL;
+	if (!r && (!fs->links || (fs->at && !fs->lookups)))
 		r = -ENOMEM;
 	if (!r)
 		r = shfs_callers_new(fs->capture, &fs->config, &reach, &fs->callers);
@@ -267,6 +269,7 @@ static void free_fs(struct shfs_fs *fs)
 	shfs_passthrough_end(fs);
 	shfs_callers_free(fs->callers);
 	shfs_links_free(fs->links);
+	shfs_lookups_free(fs->lookups);
 	shfs_capture_close(fs->capture);
 	shfs_spool_free(fs->spool);
 	shfs_tree_free(fs->tree);
@@ -481,6 +484,7 @@ static int run_mount(struct shfs_fs *fs, const struct options *options)
 		code = serve_mount(fs, signals, fuse_session_fd(session),
 		                   options->foreground);
 out:
+	shfs_lookups_flush(fs);
 	shfs_callers_end(fs->callers);
 	/* first, as it answers requests for a sync, for which threads wait */
 	shfs_capture_close(TAKE_PTR(fs->capture));

@@ -7,6 +7,7 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/links.h"
+#include "fusefs/watch/lookups.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -355,6 +356,8 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 	} else {
 		target[n] = 0;
 		shfs_links_note_read(fs, node, fd, target, shfs_req_tid(req));
+		shfs_lookups_note(fs, shfs_req_tid(req), node, NULL, SHFS_FOUND_TEXT,
+		                  target);
 	}
 	shfs_node_fd_done(fs->tree, node);
 	if (n < 0) {

@@ -7,6 +7,7 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/takeover/again.h"
 #include "fusefs/transport/transport.h"
+#include "fusefs/watch/lookups.h"
 
 #include "recording/status.h"
 
@@ -107,6 +108,7 @@ static void sync_all(fuse_req_t req, size_t size, bool seal)
 		free(sync);
 		return;
 	}
+	shfs_lookups_flush(fs);
 	shfs_callers_settle(fs->callers);
 	r = seal ? shfs_capture_seal(fs->capture, seal_done, sync)
 	         : shfs_capture_sync(fs->capture, reply_sync_done, sync);

@@ -3,6 +3,7 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
+#include "fusefs/watch/lookups.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -253,6 +254,9 @@ static void reply_entries(fuse_req_t req, size_t size, off_t offset,
 		shfs_req_fail(req, -ENOMEM);
 		return;
 	}
+	if (!offset)
+		shfs_lookups_note(shfs_req_fs(req), shfs_req_tid(req), d->node, NULL,
+		                  SHFS_FOUND_NAMES, NULL);
 	pthread_mutex_lock(&d->lock);
 	n = read_entries(req, d, data, size, offset, plus);
 	pthread_mutex_unlock(&d->lock);

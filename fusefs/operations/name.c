@@ -4,6 +4,7 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
+#include "fusefs/watch/lookups.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +29,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	if (r == -ENOENT && shfs_invented_lookup(req, parent, name))
 		return;
 	if (r == -ENOENT) {
+		shfs_lookups_note(fs, shfs_req_tid(req), parent, name, SHFS_FOUND_NOTHING,
+		                  NULL);
 		/* the kernel may cache that the name does not exist */
 		fuse_reply_entry(req,
 		                 &(struct fuse_entry_param){
@@ -38,6 +41,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	} else {
 		if (shfs_has_names(&stx))
 			shfs_node_found(fs->tree, node, parent, name, shfs_req_tid(req));
+		shfs_lookups_note_mode(fs, shfs_req_tid(req), parent, name, stx.stx_mode);
 		shfs_expire_moved(fs);
 		shfs_reply_entry(req, parent, node, &stx);
 	}

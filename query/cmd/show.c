@@ -4,6 +4,7 @@
 #include "query/base/time.h"
 #include "query/history/definitions.h"
 #include "query/history/entry.h"
+#include "query/history/lookups.h"
 #include "query/history/software.h"
 #include "query/history/version-spec.h"
 
@@ -17,7 +18,7 @@
 #define NAME_MAX_COLUMNS 44
 #define LATE_NS          SHFS_NSEC_PER_SEC /* less is the same moment */
 
-static bool json, full;
+static bool json, full, lookups;
 
 struct show {
 	struct shfs_index *index;
@@ -31,6 +32,7 @@ struct show {
 	size_t n_processes;
 	struct shfs_process_row shell; /* all 0: unknown */
 	struct shfs_software software;
+	struct shfs_lookups_list lookups;
 	struct usage {
 		bool known;
 		int64_t user_us, system_us, max_rss_kib; /* the last 0: not known */
@@ -49,6 +51,7 @@ static void show_clear(struct show *s)
 	free(s->until_ns);
 	shfs_process_clear(&s->shell);
 	shfs_software_clear(&s->software);
+	shfs_lookups_clear(&s->lookups);
 	shfs_buf_free(&s->out);
 }
 
@@ -157,6 +160,7 @@ static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 	               ?: load_late(s, id)
 	               ?: load_shell(s)
 	               ?: load_usage(s, id)
+	               ?: shfs_lookups_load(s->index, id, false, &s->lookups)
 	               ?: shfs_command_lost(s->index, &s->entry.command, &s->lost);
 }
 
@@ -609,6 +613,45 @@ static void show_environment(struct show *s)
 	}
 }
 
+/* --- what was looked up --- */
+
+static void show_lookup(struct show *s, const struct shfs_looked_up *one)
+{
+	static const char *const words[] = {
+		[SHFS_FOUND_NOTHING] = "not there",   [SHFS_FOUND_FILE] = "file",
+		[SHFS_FOUND_DIRECTORY] = "directory", [SHFS_FOUND_NAMES] = "listed",
+		[SHFS_FOUND_LINK] = "link",           [SHFS_FOUND_TEXT] = "link",
+		[SHFS_FOUND_OTHER] = "special",
+	};
+
+	shfs_buf_printf(&s->out, INDENT "%-10s ", words[one->found]);
+	shfs_show_path(&s->out, one->path);
+	if (one->text) {
+		shfs_buf_str(&s->out, " -> ");
+		shfs_quote_display(&s->out, one->text, strlen(one->text));
+	}
+	shfs_buf_char(&s->out, '\n');
+}
+
+static void show_lookups(struct show *s)
+{
+	const struct shfs_lookups_list *l = &s->lookups;
+	size_t not_there = 0;
+
+	if (!l->n)
+		return;
+	for (size_t i = 0; i < l->n; i++)
+		not_there += l->list[i].found == SHFS_FOUND_NOTHING;
+	shfs_buf_printf(&s->out, "%slooked up%s\n", s->style->dim, s->style->off);
+	for (size_t i = 0; i < l->n && lookups; i++)
+		show_lookup(s, &l->list[i]);
+	if (!lookups)
+		shfs_buf_printf(&s->out,
+		                INDENT "%zu names, %zu of them not there (--lookups "
+		                       "lists them)\n",
+		                l->n, not_there);
+}
+
 /* --- the files --- */
 
 static int show_use(struct show *s, const struct shfs_use *use)
@@ -717,6 +760,7 @@ static int show_whole_entry(struct show *s)
 	show_environment(s);
 	if (!r)
 		r = show_files_of_entry(s);
+	show_lookups(s);
 	show_troubles(s);
 	if (r)
 		return r;
@@ -778,6 +822,8 @@ static int json_all(struct show *s)
 			shfs_json_object_end(&j);
 		}
 		shfs_json_array_end(&j);
+		if (lookups)
+			shfs_lookups_json(&j, &s->lookups);
 		json_usage(&j, &s->usage);
 		r = json_caller(s, &j);
 		shfs_json_int(&j, "lost", s->lost);
@@ -820,6 +866,8 @@ const struct shfs_command shfs_cmd_show = {
 	{ "full", 'f', NULL,
 	  "also the environment, programs of no package, and all lines of functions",
 	  .flag = &full },
+	{ "lookups", 0, NULL, "also each name that it looked up (after shfs record)",
+	  .flag = &lookups },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
 	.operands = { 1, 1 },

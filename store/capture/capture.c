@@ -235,6 +235,9 @@ int capture_record_strings(struct shfs_record *rec,
 		out[2] = &rec->program.package;
 		out[3] = &rec->program.version;
 		return 4;
+	case SHFS_REC_LOOKUP:
+		out[0] = &rec->lookup.list;
+		return 1;
 	case SHFS_REC_ACCESS:
 		out[0] = &rec->access.path;
 		return 1;

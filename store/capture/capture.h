@@ -148,13 +148,13 @@ bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
 /* --- events --- */
 
 /*
- * Queues a PROCESS, ACCESS, PATHOP, PREIMAGE or PROGRAM record; its strings are copied
- * (arguments and environment of a process redacted, the arguments up to SHFS_ARGV_MAX).
- * Sets rec->seq, and rec->time if its real_ns is 0. content[0] fills seen (ACCESS) or
- * content (PATHOP, PREIMAGE, PROGRAM); content[1] fills made (ACCESS) or victim (PATHOP).
- * Snapshots are referenced, the caller keeps its own; NULL leaves the field as it is in
- * rec. Returns the sequence number, by which later records name a PROCESS; 0: the event
- * is lost.
+ * Queues a PROCESS, ACCESS, PATHOP, PREIMAGE, PROGRAM or LOOKUP record; its strings are
+ * copied (arguments and environment of a process redacted, the arguments up to
+ * SHFS_ARGV_MAX). Sets rec->seq, and rec->time if its real_ns is 0. content[0] fills seen
+ * (ACCESS) or content (PATHOP, PREIMAGE, PROGRAM); content[1] fills made (ACCESS) or
+ * victim (PATHOP). Snapshots are referenced, the caller keeps its own; NULL leaves the
+ * field as it is in rec. Returns the sequence number, by which later records name a
+ * PROCESS; 0: the event is lost.
  */
 uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2]);

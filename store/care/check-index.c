@@ -148,6 +148,7 @@ static const struct {
 	  "SELECT path, host, since_ns, size, mtime_ns, phash, manager, package,"
 	  " version FROM v_program",
 	  true },
+	{ "names looked up in", "SELECT root, begin_ns, list FROM v_lookup", true },
 	{ "file", "SELECT path, root, versions, present, last_ns, directory FROM v_file",
 	  true },
 	{ "version", "SELECT path || '@' || n, path, object, flags, size, mode, "

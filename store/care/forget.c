@@ -62,6 +62,7 @@ struct reading {
 	struct shfs_buf root;
 	struct shfs_buf path, path2; /* of the record */
 	int64_t row;                 /* made of the record */
+	struct shfs_buf names;       /* that stay, of a LOOKUP */
 	struct key *rescued;         /* keys of contents at their paths */
 	bool failed;                 /* no memory */
 };
@@ -165,6 +166,33 @@ static enum verdict drop_or_rescue_record(struct reading *s, struct shfs_record 
 	return RESCUE;
 }
 
+/* Takes the names of forgotten files out of a LOOKUP. */
+static enum verdict judge_lookup(struct reading *s, struct shfs_record *rec)
+{
+	struct shfs_bytes *list = &rec->lookup.list;
+	const unsigned char *data = (const unsigned char *)list->data;
+	struct shfs_cursor in = { data, data + list->len, false };
+	_cleanup_buf_ struct shfs_buf was = { 0 }, stays = { 0 };
+	struct shfs_lookup lookup;
+	bool changes = false;
+
+	if (s->row && shfs_ids_has(&s->f->processes, s->row))
+		return DROP;
+	s->names.len = s->path2.len = 0;
+	while (shfs_lookup_next(&in, &was, &lookup)) {
+		shfs_buf_set_path(&s->path, forget_path_bytes(&s->root), lookup.path);
+		if (path_goes(s))
+			changes = true;
+		else
+			shfs_lookup_add(&s->names, &stays, &lookup);
+	}
+	s->failed |= was.failed || s->names.failed;
+	if (!changes)
+		return KEEP;
+	*list = (struct shfs_bytes){ s->names.data, s->names.len };
+	return list->len ? CHANGE : DROP;
+}
+
 static enum verdict judge_record(struct reading *s, struct shfs_record *rec, bool known)
 {
 	struct shfs_content *contents[3];
@@ -174,6 +202,8 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 		return s->row && shfs_ids_has(&s->f->processes, s->row) ? DROP : KEEP;
 	if (rec->type == SHFS_REC_PROGRAM)
 		return s->row && shfs_ids_has(&s->f->programs, s->row) ? DROP : KEEP;
+	if (rec->type == SHFS_REC_LOOKUP)
+		return judge_lookup(s, rec);
 	forget_read_paths(rec, forget_path_bytes(&s->root), &s->path, &s->path2);
 	if (rec->type == SHFS_REC_PREIMAGE)
 		return path_goes(s) || content_goes(s, &rec->preimage.content) ? DROP
@@ -238,6 +268,7 @@ static int judge_segment(struct shfs_forget *f, size_t file, bool known, record_
 	shfs_buf_free(&s.root);
 	shfs_buf_free(&s.path);
 	shfs_buf_free(&s.path2);
+	shfs_buf_free(&s.names);
 	keys_free(&s.rescued);
 	return r;
 }

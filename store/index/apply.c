@@ -108,8 +108,7 @@ static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct use 
 
 /* --- paths --- */
 
-/* Has the path no NUL, no empty component, no "." and no ".."? shfs records no others. */
-static bool plausible_path(struct shfs_bytes p)
+bool shfs_is_plausible_path(struct shfs_bytes p)
 {
 	size_t start = 0;
 
@@ -144,7 +143,8 @@ static int get_file_below(struct shfs_ingest *ing, struct shfs_bytes rel,
 static int get_file_at(struct shfs_ingest *ing, struct shfs_bytes rel,
                        struct shfs_buf *buf, struct shfs_file **out)
 {
-	return plausible_path(rel) ? get_file_below(ing, rel, buf, out) : SHFS_DROPPED;
+	return shfs_is_plausible_path(rel) ? get_file_below(ing, rel, buf, out)
+	                                   : SHFS_DROPPED;
 }
 
 #define NAMED_ALONE (uint32_t)(SHFS_ACCESS_READ | SHFS_ACCESS_NAMED)
@@ -158,7 +158,7 @@ static int get_accessed_file(struct shfs_ingest *ing, const struct shfs_rec_acce
 	if (!(in->flags & SHFS_ACCESS_NAMED) || !path.len || path.data[0] != '/')
 		return get_file_at(ing, path, &ing->path, out);
 	if (in->flags & ~NAMED_ALONE || path.len < 2 ||
-	    !plausible_path((struct shfs_bytes){ path.data + 1, path.len - 1 }))
+	    !shfs_is_plausible_path((struct shfs_bytes){ path.data + 1, path.len - 1 }))
 		return SHFS_DROPPED;
 	return get_file_below(ing, path, &ing->path, out);
 }
@@ -466,7 +466,8 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 	int r;
 
 	if (in->op < SHFS_OP_RENAME || in->op > SHFS_OP_XATTR || in->directory > 1 ||
-	    (two && !plausible_path(in->path2)) || (!two && in->path2.len > PATH_BYTES))
+	    (two && !shfs_is_plausible_path(in->path2)) ||
+	    (!two && in->path2.len > PATH_BYTES))
 		return SHFS_DROPPED;
 	r = get_file_at(ing, in->path, &ing->path, &c.file);
 	if (!r && two)
@@ -628,7 +629,7 @@ static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
 static bool plausible_root(struct shfs_bytes root)
 {
 	return root.len && root.data[0] == '/' &&
-	       plausible_path((struct shfs_bytes){ root.data + 1, root.len - 1 });
+	       shfs_is_plausible_path((struct shfs_bytes){ root.data + 1, root.len - 1 });
 }
 
 static int apply_producer(struct shfs_ingest *ing, const char *host,
@@ -695,6 +696,9 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 	case SHFS_REC_PROGRAM:
 		ing->producer.records++;
 		return shfs_program_add(ing, rec);
+	case SHFS_REC_LOOKUP:
+		ing->producer.records++;
+		return shfs_lookups_add(ing, rec);
 	case SHFS_REC_ACCESS:
 		return apply_use(ing, rec, rec->access.process, apply_access);
 	case SHFS_REC_PATHOP:

@@ -317,6 +317,9 @@ void shfs_strings_forget(struct shfs_ingest *ing);
 _must_check_ int shfs_string_unpack(struct codecs *codecs, struct shfs_bytes packed,
                                     struct shfs_bytes base, struct shfs_buf *out);
 
+/* Has the path no NUL, no empty component, no "." and no ".."? shfs records no others. */
+bool shfs_is_plausible_path(struct shfs_bytes path);
+
 /* --- process.c --- */
 
 /* Returns the column pid_namespace of the table task: 0, which takes no room, for the
@@ -331,6 +334,7 @@ _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_rec
 
 /* Adds a PROGRAM record of the current producer. */
 _must_check_ int shfs_program_add(struct shfs_ingest *ing, const struct shfs_record *rec);
+_must_check_ int shfs_lookups_add(struct shfs_ingest *ing, const struct shfs_record *rec);
 
 /* Finds the process of the current producer's record seq: 1; or 0, and *out is zeroed. */
 _must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,

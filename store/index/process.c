@@ -447,6 +447,43 @@ int shfs_program_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 	return r;
 }
 
+/* --- what was looked up --- */
+
+/* Can the list be read to its end, with a possible path in each name? */
+static int list_is_plausible(struct shfs_bytes list)
+{
+	const unsigned char *data = (const unsigned char *)list.data;
+	struct shfs_cursor in = { data, data + list.len, false };
+	_cleanup_buf_ struct shfs_buf last = { 0 };
+	struct shfs_lookup lookup;
+	bool plausible = true;
+
+	while (plausible && shfs_lookup_next(&in, &last, &lookup))
+		plausible = shfs_is_plausible_path(lookup.path) &&
+		            (!lookup.text.len ||
+		             !memchr(lookup.text.data, 0, lookup.text.len));
+	return last.failed ? -ENOMEM : plausible && !in.failed;
+}
+
+int shfs_lookups_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	struct shfs_process process;
+	int r = list_is_plausible(rec->lookup.list);
+
+	if (r <= 0)
+		return r ? r : SHFS_DROPPED;
+	r = shfs_process_find(ing, rec->lookup.process, &process);
+	if (r >= 0)
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO lookup (producer_id, process_id, list)"
+		                 " VALUES (?, ?, ?)",
+		                 shfs_arg_int(ing->producer.id),
+		                 shfs_arg_int(process.process_id),
+		                 shfs_arg_blob(rec->lookup.list));
+	ing->row = process.process_id;
+	return r;
+}
+
 /* --- processes --- */
 
 /* Also keeps the process in the cache, as it is most likely used next. */

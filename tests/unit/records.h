@@ -63,6 +63,28 @@ static inline struct shfs_rec_process records_process(void)
 	};
 }
 
+static const struct shfs_former records_former = {
+	.flags = SHFS_FORMER_STATUS | SHFS_FORMER_XATTRS | SHFS_FORMER_DIRECTORY |
+	         SHFS_FORMER_DIRECTORY2 | SHFS_FORMER_TEXT,
+	.mode = 0104755,
+	.uid = 1000,
+	.gid = 0xfffffffe,
+	.links = 3,
+	.dev = 0x800000001,
+	.ino = UINT64_MAX - 2,
+	.rdev = 0x501,
+	.mtime_ns = -7,
+	.xattrs = { "\6\0\0\0user.a\2\0\0\0\0v", 16 },
+	.directory_mtime_ns = 1700000000000000008,
+	.directory2_mtime_ns = 1700000000000000009,
+	.text = { "../else", 7 },
+};
+
+static const struct shfs_rec_lookup records_lookup = {
+	.process = 2,
+	.list = { "\0\3usr\x1b\4/lib\x3d\2/x\1y", 16 },
+};
+
 /* The nth of them; false behind the last. */
 static inline bool records_get(unsigned n, struct shfs_record *out)
 {
@@ -111,23 +133,7 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 			.dev = 0x800000001,
 			.ino = UINT64_MAX - 1,
 			.nameless = 1,
-			.former = {
-				.flags = SHFS_FORMER_STATUS | SHFS_FORMER_XATTRS |
-				         SHFS_FORMER_DIRECTORY |
-				         SHFS_FORMER_DIRECTORY2 | SHFS_FORMER_TEXT,
-				.mode = 0104755,
-				.uid = 1000,
-				.gid = 0xfffffffe,
-				.links = 3,
-				.dev = 0x800000001,
-				.ino = UINT64_MAX - 2,
-				.rdev = 0x501,
-				.mtime_ns = -7,
-				.xattrs = { "\6\0\0\0user.a\2\0\0\0\0v", 16 },
-				.directory_mtime_ns = 1700000000000000008,
-				.directory2_mtime_ns = 1700000000000000009,
-				.text = shfs_bytes_str("../else"),
-			},
+			.former = records_former,
 		};
 		break;
 	case 5:
@@ -156,6 +162,10 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 		};
 		break;
 	case 8:
+		r.type = SHFS_REC_LOOKUP;
+		r.lookup = records_lookup;
+		break;
+	case 9:
 		r.type = SHFS_REC_END;
 		break;
 	default:
@@ -293,6 +303,10 @@ static inline void records_same_payload(const struct shfs_record *a,
 		assert_int_equal(a->lost.error, b->lost.error);
 		break;
 	case SHFS_REC_END:
+		break;
+	case SHFS_REC_LOOKUP:
+		assert_true(a->lookup.process == b->lookup.process);
+		records_same_bytes(a->lookup.list, b->lookup.list);
 		break;
 	case SHFS_REC_PROGRAM:
 		assert_true(a->program.process == b->program.process);

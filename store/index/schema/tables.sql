@@ -213,6 +213,16 @@ CREATE TABLE program (
 ) STRICT;
 CREATE INDEX program_path ON program (path_id, boot_id, since_ns);
 
+-- Names that a process looked up, or an earlier one of the same producer: a producer tells
+-- each name once. list: common/record.h; its paths are below the producer's root.
+CREATE TABLE lookup (
+	lookup_id INTEGER PRIMARY KEY,
+	producer_id INTEGER NOT NULL,
+	process_id INTEGER NOT NULL,    -- 0: unknown
+	list BLOB NOT NULL
+) STRICT;
+CREATE INDEX lookup_producer ON lookup (producer_id);
+
 -- The names of processes in the records of a producer without END.
 CREATE TABLE process_ref (
 	producer_id INTEGER NOT NULL,

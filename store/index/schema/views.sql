@@ -89,6 +89,15 @@ SELECT g.program_id, b.host, b.boot AS boot_id,
 	g.process_id, g.size, g.mtime_ns, g.phash, g.manager, g.package, g.version
 FROM program g JOIN boot b USING (boot_id);
 
+-- Names that processes looked up (common/record.h), with their recording.
+CREATE VIEW v_lookup AS
+SELECT l.lookup_id, l.producer_id, p.root, p.begin_ns, p.last_ns, l.process_id,
+	t.command_id, coalesce(c.session_id, t.session_id) AS session_id, l.list
+FROM lookup l JOIN producer p USING (producer_id)
+	LEFT JOIN process q USING (process_id)
+	LEFT JOIN task t ON t.task_id = coalesce(q.task_id, q.process_id)
+	LEFT JOIN command c ON c.command_id = t.command_id;
+
 CREATE VIEW v_file AS
 SELECT f.file_id, d.path || '/' || f.name AS path, d.path AS dir, f.name,
 	name_key(f.name) AS name_key,
