@@ -34,12 +34,14 @@
 
 #define FD_RESERVE   512 /* for fds that are no users' files */
 #define FD_CACHE_MAX 16384
-#define DETACH_MS    5000 /* after SIGTERM, for files that are still open */
+#define BUNDLE_BYTES (128u << 20) /* libraries have no more */
+#define DETACH_MS    5000         /* after SIGTERM, for files that are still open */
 
 struct options {
 	const char *store, *config, *dir, *transport_name, *at;
 	enum shfs_transport_kind transport;
 	bool allow_other, foreground, no_passthrough;
+	bool bundle;     /* with at: the contents of all files are archived */
 	char **projects; /* of argv, n of them; with at */
 	size_t n_projects;
 };
@@ -47,7 +49,7 @@ struct options {
 static const char usage[] =
 	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
 	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n"
-	"       shfs-fuse --at MOUNTPOINT [OPTION...] DIR [PROJECT...]\n";
+	"       shfs-fuse --at MOUNTPOINT [--bundle] [OPTION...] DIR [PROJECT...]\n";
 
 static int parse_mount_options(int argc, char **argv, struct options *out,
                                struct shfs_again *again)
@@ -60,6 +62,7 @@ static int parse_mount_options(int argc, char **argv, struct options *out,
 		{ "transport", required_argument, NULL, 't' },
 		{ "no-passthrough", no_argument, NULL, 'p' },
 		{ "at", required_argument, NULL, 'm' },
+		{ "bundle", no_argument, NULL, 'b' },
 		{ "again", required_argument, NULL, 'g' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -86,6 +89,8 @@ static int parse_mount_options(int argc, char **argv, struct options *out,
 			out->no_passthrough = true;
 		else if (c == 'm')
 			out->at = optarg;
+		else if (c == 'b')
+			out->bundle = true;
 		else if (c == 't' &&
 		         !shfs_config_parse_transport(optarg, &out->transport))
 			out->transport_name = optarg;
@@ -181,6 +186,17 @@ static void share_out_fds(size_t *for_nodes, size_t *for_handles)
 	                                             : MIN(*for_handles, FD_CACHE_MAX);
 }
 
+/* Has all contents archived that are read, as far as memory allows. */
+static void archive_all(struct shfs_fs *fs)
+{
+	struct shfs_config *config = &fs->config;
+
+	fs->rules.keep_all = true;
+	config->archive_max_bytes =
+		MAX(config->archive_max_bytes, (uint64_t)BUNDLE_BYTES);
+	config->read_max_bytes = config->archive_max_bytes;
+}
+
 /* Archives contents of these projects alone: those that can be used now. */
 static void archive_projects(struct shfs_fs *fs, const struct options *options)
 {
@@ -215,6 +231,8 @@ static int start_capture(struct shfs_fs *fs, const struct options *options)
 		shfs_daemon_fail(0, "warning: .shfsignore is not followed: %s",
 		                 strerror(-shfs_project_rules_error(&fs->rules)));
 	archive_projects(fs, options);
+	if (options->bundle)
+		archive_all(fs);
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "/proc: %s", strerror(errno));

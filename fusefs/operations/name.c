@@ -554,7 +554,7 @@ static void moving_capture(struct shfs_fs *fs, struct moving *m)
 	    (exchange && shfs_watch_is_read(fs, m->victim)))
 		shfs_transport_quiesce(fs->transport);
 	m->content[0] = shfs_watch_content(fs, m->node,
-	                                   (m->victim || rule == SHFS_RULE_IGNORE) &&
+	                                   (m->victim || rule <= SHFS_RULE_FINGERPRINT) &&
 	                                           !m->secret[0],
 	                                   rule);
 	m->secret[1] &= m->victim && exchange;

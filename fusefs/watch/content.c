@@ -37,8 +37,8 @@ enum shfs_rule shfs_watch_rule(struct shfs_fs *fs, struct shfs_node *node,
 	}
 	shfs_debug(WATCH, "file %" PRIu64 ", %s: %s", node->ino,
 	           paths.len ? paths.data : "",
-	           watch->secret              ? "a secret"
-	           : rule == SHFS_RULE_IGNORE ? "is not to be archived"
+	           watch->secret                   ? "a secret"
+	           : rule <= SHFS_RULE_FINGERPRINT ? "is not to be archived"
 	           : rule == SHFS_RULE_ARCHIVE
 	                   ? "is archived when it is written"
 	                   : "is archived when it is read or written");

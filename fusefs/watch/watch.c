@@ -217,19 +217,21 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 	uint64_t losses = shfs_capture_losses(fs->capture);
 	_cleanup_close_ int opened = -1;
 	struct stat st;
-	bool ignored;
+	enum shfs_rule rule;
+	bool ignored, keep;
 	int fd;
 
 	if (depth == SHFS_DEPTH_ARCHIVE)
 		doubt_current(watch, losses, shfs_lease_generation(fs->store));
 	if (is_taken(watch, depth, max_bytes))
 		return;
-	ignored = shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
+	rule = shfs_watch_rule(fs, node, watch);
+	ignored = rule == SHFS_RULE_IGNORE;
+	keep = depth == SHFS_DEPTH_ARCHIVE && rule > SHFS_RULE_FINGERPRINT;
 	if (ignored && !watch->secret && watch->current &&
 	    !shfs_snapshot_wants(watch->current, SHFS_DEPTH_STAT, 0))
 		return;
-	fd = shfs_watch_fd(fs, node, handle, depth == SHFS_DEPTH_ARCHIVE && !ignored,
-	                   &opened);
+	fd = shfs_watch_fd(fs, node, handle, keep, &opened);
 	if (fd >= 0 && !fstat(fd, &st))
 		note_stamp(watch, &st);
 	if (!watch->current)
@@ -243,7 +245,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		return;
 	}
 	/* what an unknown process wrote to the lower file is taken for its owner's */
-	if (!fstat(fd, &st))
+	if (!fs->at && !fstat(fd, &st))
 		shfs_snapshot_author(watch->current, watch->author < 0
 		                                             ? st.st_uid
 		                                             : (uid_t)watch->author);
@@ -251,8 +253,14 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		shfs_snapshot_take_secret(watch->current, fd,
 		                          fs->config.archive_max_bytes);
 	else
-		shfs_snapshot_take(watch->current, fd, ignored ? SHFS_DEPTH_STAT : depth,
-		                   max_bytes, ignored ? SHFS_CONTENT_SKIP_RULE : 0);
+		shfs_snapshot_take(watch->current, fd,
+		                   ignored ? SHFS_DEPTH_STAT
+		                   : keep  ? SHFS_DEPTH_ARCHIVE
+		                           : MIN(depth, SHFS_DEPTH_FINGERPRINT),
+		                   max_bytes,
+		                   ignored || (depth == SHFS_DEPTH_ARCHIVE && !keep)
+		                           ? SHFS_CONTENT_SKIP_RULE
+		                           : 0);
 }
 
 static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
@@ -884,9 +892,9 @@ struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *n
 
 	if (!watch)
 		return NULL;
-	/* unless by rule IGNORE, the content was archived when it was written */
-	archive |= coming != SHFS_RULE_IGNORE &&
-	           shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
+	/* unless by such a rule, the content was archived when it was written */
+	archive |= coming > SHFS_RULE_FINGERPRINT &&
+	           shfs_watch_rule(fs, node, watch) <= SHFS_RULE_FINGERPRINT;
 	watch->coming = coming;
 	content = content_now(fs, node, watch, archive);
 	watch->coming = SHFS_RULE_IGNORE;

@@ -62,7 +62,10 @@ static bool is_directory(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode) && !access(path, X_OK);
 }
 
-static int record(struct shfs_context *ctx, const struct shfs_mounts *mounts, char **argv)
+static bool bundle;
+
+static int record_whole(struct shfs_context *ctx, const struct shfs_mounts *mounts,
+                        char **argv)
 {
 	_cleanup_projects_ struct shfs_projects projects = { 0 };
 	_cleanup_free_ char *store = realpath(shfs_context_store_path(ctx), NULL);
@@ -70,6 +73,7 @@ static int record(struct shfs_context *ctx, const struct shfs_mounts *mounts, ch
 	struct shfs_whole whole = {
 		.store = store,
 		.config = ctx->config_option,
+		.bundle = bundle,
 		.argv = argv,
 	};
 	const struct shfs_config *config;
@@ -118,20 +122,27 @@ static int run_record(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("cannot list the mounts: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
+	if (shfs_mounts_at(&mounts, "/") && bundle)
+		shfs_warn("what is recorded here already is archived as that "
+		          "recording says, not as a bundle");
 	if (shfs_mounts_at(&mounts, "/"))
 		return run_only(ctx, argv);
 	warn_of_privileged(argv[0]);
-	return record(ctx, &mounts, argv);
+	return record_whole(ctx, &mounts, argv);
 }
 
 const struct shfs_command shfs_cmd_record = {
 	.name = "record",
-	.args = "[--] COMMAND [ARG…]",
+	.args = "[OPTION…] [--] COMMAND [ARG…]",
 	.summary = "Run a command and record every file of the machine that it uses",
 	.description =
 		"Also outside of what is mounted: programs, libraries, configuration,\n"
 		"data. Contents are archived in the projects that shfs knows; elsewhere\n"
 		"files are known by their fingerprints. Ends as the command does.",
+	.options = {
+	{ "bundle", 0, NULL, "archive all that it reads, to be exported whole later",
+	  .flag = &bundle },
+	},
 	.operands = { 1, -1 },
 	.rest = true,
 	.run = run_record,

@@ -77,6 +77,8 @@ static int serve_tree(const struct shfs_whole *whole, const char *at)
 	argv[n++] = "--transport";
 	argv[n++] = "dev";
 	argv[n++] = "--no-passthrough";
+	if (whole->bundle)
+		argv[n++] = "--bundle";
 	argv[n++] = "--at";
 	argv[n++] = at;
 	argv[n++] = "--";

@@ -22,6 +22,7 @@ struct shfs_whole {
 	size_t n_projects;
 	char *const *mounted; /* mounts of shfs that stay; absolute */
 	size_t n_mounted;
+	bool bundle;                    /* the contents of all files are archived */
 	char *const *argv;              /* of the command */
 	struct shfs_redactor *redactor; /* of its text; NULL: nothing is a secret */
 };

@@ -185,21 +185,6 @@ int shfs_project_rules_error(struct shfs_project_rules *p)
 	return error;
 }
 
-enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *p, const char *path)
-{
-	struct shfs_project_rules *part = find_part(p, &path);
-	enum shfs_rule rule;
-
-	if (!part && p->is_no_project)
-		return SHFS_RULE_IGNORE;
-	p = part ? part : p;
-	load_if_changed(p);
-	pthread_rwlock_rdlock(&p->lock);
-	rule = p->rules ? shfs_rules_match(p->rules, path, false) : SHFS_RULE_ARCHIVE;
-	pthread_rwlock_unlock(&p->lock);
-	return rule;
-}
-
 static bool is_project_secret(struct shfs_project_rules *p, const char *path,
                               bool directory)
 {
@@ -209,6 +194,25 @@ static bool is_project_secret(struct shfs_project_rules *p, const char *path,
 	secret = p->rules && shfs_rules_is_secret(p->rules, path, directory);
 	pthread_rwlock_unlock(&p->lock);
 	return secret;
+}
+
+enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *p, const char *path)
+{
+	struct shfs_project_rules *part = find_part(p, &path);
+	enum shfs_rule rule;
+	bool keep_all;
+
+	if (!part && p->is_no_project)
+		return is_project_secret(p, path, false) ? SHFS_RULE_IGNORE
+		       : p->keep_all                     ? SHFS_RULE_ARCHIVE_READ
+		                                         : SHFS_RULE_FINGERPRINT;
+	keep_all = p->keep_all;
+	p = part ? part : p;
+	load_if_changed(p);
+	pthread_rwlock_rdlock(&p->lock);
+	rule = p->rules ? shfs_rules_match(p->rules, path, false) : SHFS_RULE_ARCHIVE;
+	pthread_rwlock_unlock(&p->lock);
+	return keep_all && rule == SHFS_RULE_ARCHIVE ? SHFS_RULE_ARCHIVE_READ : rule;
 }
 
 bool shfs_project_rules_is_secret(struct shfs_project_rules *p, const char *path,

@@ -14,7 +14,10 @@
 struct shfs_project_rules {
 	struct shfs_project_part *parts; /* projects below */
 	size_t n_parts;
-	bool is_no_project;               /* nothing outside of the parts is archived */
+	bool is_no_project; /* outside of the parts nothing is archived, but for keep_all
+	                     */
+	bool keep_all;      /* all that is read is archived, but for what is ignored in a
+	                     * part, and secrets */
 	const struct shfs_config *config; /* borrowed */
 	int root_fd;                      /* borrowed */
 	const char *ignore_file;          /* path of .shfsignore below it; borrowed */

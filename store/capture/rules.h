@@ -17,16 +17,18 @@
 
 #include <stdbool.h>
 
+/* The more is kept, the greater. */
 enum shfs_rule {
+	SHFS_RULE_IGNORE,       /* never archive: caches, secrets, the user's patterns */
+	SHFS_RULE_FINGERPRINT,  /* never archive: what is in no project (shfs record) */
 	SHFS_RULE_ARCHIVE,      /* archive if written; fingerprint if only read */
 	SHFS_RULE_ARCHIVE_READ, /* archive also if only read: scripts, configuration */
-	SHFS_RULE_IGNORE,       /* never archive: caches, secrets, the user's patterns */
 };
 
 /* Returns the rule of a file with two names: it is archived if either name is. */
 static inline enum shfs_rule shfs_rule_of_both(enum shfs_rule a, enum shfs_rule b)
 {
-	return a == SHFS_RULE_IGNORE || (b != SHFS_RULE_IGNORE && b > a) ? b : a;
+	return MAX(a, b);
 }
 
 struct shfs_rules;

@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 
 import pytest
 
 from harness import wait_until
+from test_capture import rows
 
 pytestmark = [pytest.mark.users("ordinary"), pytest.mark.timeout(120)]
 
@@ -26,6 +28,11 @@ def recorded(sandbox, text):
     command = [one for one in found if one["text"] == text][-1]
     shown = json.loads(sandbox.shfs("show", "--json", command["id"], cwd="/").stdout)
     return {use["path"]: use["use"] for use in shown["files"]}
+
+
+def used(sandbox):
+    command = json.loads(sandbox.shfs("history", "--all", "--json", cwd="/").stdout)["commands"][-1]["id"]
+    return json.loads(sandbox.shfs("show", "--json", command, cwd="/").stdout)["files"]
 
 
 def wait_for_the_end(sandbox):
@@ -46,7 +53,7 @@ def test_files_of_the_whole_machine(sandbox, user):
     why = sandbox.shfs("why", "out").stdout
     assert data.replace(sandbox.home, "~") in why and "libc" not in why
     shown = sandbox.shfs("history").stdout
-    assert "/usr/lib (" in shown and "libc.so" not in shown and "2 not archived" in shown
+    assert "/usr/lib (" in shown and "libc.so" not in shown and "1 not archived" in shown
     assert sandbox.sh("id -u").stdout == record(sandbox, "id", "-u").stdout == f"{user.uid}\n"
     assert not os.listdir(f"{sandbox.store}/record")
 
@@ -101,6 +108,29 @@ def test_streams_that_are_shared(sandbox):
     assert any("echo b" in version["command"]["text"] and version["size"] == 6 for version in both if version.get("command")), both
 
 
+def fingerprint(sandbox, name, cwd):
+    path = os.path.normpath(os.path.join(cwd, name))
+    return int(rows(sandbox, f"SELECT phash FROM v_version WHERE path = '{path}'")[0][0])
+
+
+def test_bundle(sandbox):
+    """With --bundle all that is read is archived, but for secrets and what a project ignores."""
+    project = sandbox.mkdir(f"{sandbox.home}/known")
+    sandbox.shfs("mount", project)
+    sandbox.shfs("umount", project, cwd="/")
+    sandbox.sh("echo 'big' > .shfsignore; echo big > big; echo data > raw.csv; mkdir ../data ../.ssh; echo more > ../data/d.bin;"
+               "echo unspeakable > ../.ssh/id_ed25519; head -c 20000000 /dev/urandom > ../data/large", cwd=project)
+    line = "cat raw.csv big ../data/d.bin ../data/large ../.ssh/id_ed25519 | wc -c"
+    sandbox.shfs("record", "--bundle", "--", "sh", "-c", line, cwd=project, timeout=60)
+    kept = {use["path"]: use for use in used(sandbox) if use["use"] == "read"}
+    secret, = json.loads(sandbox.shfs("log", "--json", "../.ssh/id_ed25519", cwd=project).stdout)["versions"]
+    assert not secret["object"] and secret["not_archived"]
+    libc, = [path for path in kept if re.search(r"/libc\.so\.6$", path)]
+    for path in libc, f"{project}/raw.csv", f"{sandbox.home}/data/d.bin", f"{sandbox.home}/data/large", shutil.which("wc"):
+        assert sandbox.run("sh", "-c", 'shfs cat "$1@1" | cmp - "$1"', "sh", os.path.realpath(path), timeout=60, check=False).status == 0, path
+    assert sandbox.shfs("cat", f"{project}/big@1", check=False).status != 0
+
+
 def test_contents(sandbox):
     """They are archived in projects that are known, by their rules; secrets nowhere."""
     project = sandbox.mkdir(f"{sandbox.home}/known")
@@ -114,7 +144,7 @@ def test_contents(sandbox):
     log = lambda name: json.loads(sandbox.shfs("log", "--json", name, cwd=project).stdout)["versions"]
     assert not log("big")[0]["object"] and not log("../other/f")[0]["object"]
     secret, = log("../.ssh/id_ed25519")
-    assert not secret["object"] and not secret.get("fingerprint")
+    assert not secret["object"] and fingerprint(sandbox, "../.ssh/id_ed25519", project) == 0 != fingerprint(sandbox, "../other/f", project)
     assert sandbox.sh("grep -rl key $SHFS_STORE/objects $SHFS_STORE/packs 2>/dev/null | wc -l").stdout == "0\n"
 
 

@@ -15,7 +15,7 @@ static void match(const struct shfs_rules *rules, const char *path)
 	if (path[0] == '/' || strlen(path) > 2000 || !copy)
 		return;
 	rule = shfs_rules_match(rules, path, true);
-	FUZZ_ASSERT(rule <= SHFS_RULE_IGNORE);
+	FUZZ_ASSERT(rule <= SHFS_RULE_ARCHIVE_READ);
 	FUZZ_ASSERT(!strcmp(path, copy));
 	FUZZ_ASSERT(shfs_rules_match(rules, path, true) == rule);
 	if (rule != SHFS_RULE_IGNORE || !*path)
