@@ -2,8 +2,11 @@
 /* `shfs rerun`: run stale results' commands again, and compare the new results. */
 #include "query/rerun/rerun.h"
 #include "query/base/cmd.h"
+#include "query/base/context.h"
+#include "query/base/mounts.h"
 #include "query/graph/show.h"
 #include "query/history/version-spec.h"
+#include "query/rerun/reads.h"
 #include "query/rerun/runner.h"
 
 #include "common/io.h"
@@ -11,6 +14,7 @@
 #include "common/quote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +23,7 @@
 
 static struct {
 	const char *command, *scratch;
-	bool in_scratch, dry_run, yes, force, keep_going, json;
+	bool in_scratch, in_record, dry_run, yes, force, keep_going, json;
 	struct deviation {
 		const struct shfs_option *option;
 		const char *word;
@@ -211,6 +215,52 @@ static void show_sum(const struct rerun *rerun)
 	(void)!shfs_show_flush(&out);
 }
 
+/* --- what the commands read now, and did not then --- */
+
+#define READS_SHOWN 20
+
+static void show_reads(const struct shfs_rerun_paths *paths, const char *lead)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	for (size_t i = 0; i < paths->n && i < READS_SHOWN; i++) {
+		shfs_buf_printf(&out, "         %s ", lead);
+		shfs_show_path(&out, paths->list[i]);
+		shfs_buf_char(&out, '\n');
+	}
+	if (paths->n > READS_SHOWN)
+		shfs_buf_printf(&out, "         %s %zu more\n", lead,
+		                paths->n - READS_SHOWN);
+	if (paths->of_system)
+		shfs_buf_printf(&out, "         %s %zu file%s of the system\n", lead,
+		                paths->of_system, shfs_plural(paths->of_system));
+	(void)!shfs_show_flush(&out);
+}
+
+static int show_all_reads(struct rerun *rerun)
+{
+	for (size_t i = 0; i < rerun->plan.n; i++) {
+		const struct shfs_rerun_step *step = &rerun->plan.steps[i];
+		_cleanup_reads_ struct shfs_rerun_reads reads = { 0 };
+		_cleanup_buf_ struct shfs_buf out = { 0 };
+		int r = shfs_rerun_reads_load(&rerun->plan, step, &reads);
+
+		if (r < 0)
+			return r;
+		if (!r)
+			continue;
+		shfs_command_show(&out, rerun->plan.index, &step->entry.command);
+		shfs_buf_str(&out, reads.added.n || reads.added.of_system ||
+		                                   reads.gone.n || reads.gone.of_system
+		                           ? "\n"
+		                           : "\n         reads the same files as then\n");
+		(void)!shfs_show_flush(&out);
+		show_reads(&reads.added, "also reads now:");
+		show_reads(&reads.gone, "no longer reads:");
+	}
+	return 0;
+}
+
 /* --- JSON --- */
 
 static void json_result(struct shfs_json *json, const struct shfs_rerun_result *result)
@@ -233,8 +283,36 @@ static void json_result(struct shfs_json *json, const struct shfs_rerun_result *
 	shfs_json_object_end(json);
 }
 
-static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step)
+static void json_paths(struct shfs_json *json, const char *key,
+                       const struct shfs_rerun_paths *paths)
 {
+	shfs_json_object(json, key);
+	shfs_json_array(json, "paths");
+	for (size_t i = 0; i < paths->n; i++)
+		shfs_json_str(json, NULL, paths->list[i]);
+	shfs_json_array_end(json);
+	shfs_json_int(json, "of_system", (int64_t)paths->of_system);
+	shfs_json_object_end(json);
+}
+
+static int json_reads(struct shfs_json *json, const struct rerun *rerun,
+                      const struct shfs_rerun_step *step)
+{
+	_cleanup_reads_ struct shfs_rerun_reads reads = { 0 };
+	int r = opts.in_record ? shfs_rerun_reads_load(&rerun->plan, step, &reads) : 0;
+
+	if (r <= 0)
+		return r;
+	json_paths(json, "also_reads", &reads.added);
+	json_paths(json, "no_longer_reads", &reads.gone);
+	return 0;
+}
+
+static int json_step(struct shfs_json *json, const struct rerun *rerun,
+                     const struct shfs_rerun_step *step)
+{
+	int r;
+
 	static const char *const words[] = {
 		[SHFS_RERUN_WAITS] = "waits",       [SHFS_RERUN_RAN] = "ran",
 		[SHFS_RERUN_FAILED] = "failed",     [SHFS_RERUN_UNNEEDED] = "unneeded",
@@ -258,21 +336,24 @@ static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step
 	for (size_t i = 0; i < step->leaves.n; i++)
 		shfs_json_str(json, NULL, step->leaves.list[i]);
 	shfs_json_array_end(json);
+	r = json_reads(json, rerun, step);
 	shfs_json_object_end(json);
+	return r;
 }
 
 static int json_rerun(const struct rerun *rerun)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
+	int r = 0;
 
 	shfs_json_begin(&json, "rerun");
 	shfs_json_bool(&json, "dry_run", opts.dry_run);
 	shfs_json_str(&json, "scratch", rerun->top);
 	shfs_json_array(&json, "commands");
-	for (size_t i = 0; i < rerun->plan.n; i++)
-		json_step(&json, &rerun->plan.steps[i]);
+	for (size_t i = 0; i < rerun->plan.n && !r; i++)
+		r = json_step(&json, rerun, &rerun->plan.steps[i]);
 	shfs_json_array_end(&json);
-	return shfs_json_end(&json) ? 0 : -EIO;
+	return r ? r : shfs_json_end(&json) ? 0 : -EIO;
 }
 
 /* --- the scratch copy --- */
@@ -486,7 +567,7 @@ static int confirm_rerun(const struct rerun *rerun)
 static int run_plan(struct rerun *rerun)
 {
 	struct shfs_rerun_watcher watcher = { show_step_begin, show_step_end, rerun };
-	int r;
+	int taken = 0, r;
 
 	rerun->top_is_new = false; /* the copy is kept */
 	if (rerun->top && mkdir(rerun->top, 0777) && errno != EEXIST) {
@@ -498,10 +579,14 @@ static int run_plan(struct rerun *rerun)
 		shfs_error("cannot go on: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
+	if (opts.in_record && (taken = shfs_rerun_take_in(&rerun->plan)))
+		shfs_warn("what the commands read cannot be told: %s", strerror(-taken));
 	if (opts.json && json_rerun(rerun))
 		return SHFS_EXIT_FAILURE; /* main says so */
 	if (!opts.json)
 		show_sum(rerun);
+	if (!opts.json && opts.in_record && !taken && show_all_reads(rerun))
+		shfs_warn("what the commands read cannot be told");
 	fflush(stdout);
 	if (r && !rerun->top)
 		hint_lost(rerun);
@@ -582,6 +667,7 @@ static int open_rerun(struct shfs_context *ctx, struct rerun *rerun)
 		.store_path = shfs_context_store_path(ctx),
 		.force = opts.force,
 		.keep_going = opts.keep_going,
+		.recorded = opts.in_record,
 		.to_stderr = opts.json,
 	};
 	return 0;
@@ -606,6 +692,47 @@ static int put_back_left(struct rerun *rerun)
 	return SHFS_EXIT_FAILURE;
 }
 
+/* Is this below shfs record, which shows all of the tree through a mount? */
+static bool is_in_record(void)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+
+	return !shfs_mounts_list(SHFS_MOUNTS_BROWSE, NULL, &mounts) &&
+	       shfs_mounts_at(&mounts, "/");
+}
+
+#define ARGS_BYTES_MAX (4u << 20) /* more than a process can be given */
+
+/* Runs this command line by shfs record. */
+static int go_into_record(struct shfs_context *ctx)
+{
+	_cleanup_free_ char *exe = realpath("/proc/self/exe", NULL);
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+	_cleanup_free_ const char **argv = NULL;
+	size_t n = 0;
+	int r = shfs_read_file_at(AT_FDCWD, "/proc/self/cmdline", ARGS_BYTES_MAX, &line);
+
+	argv = r ? NULL : calloc(line.len + 9, sizeof(*argv));
+	if (!exe || !argv)
+		return shfs_fail_index(NULL, r ? r : -ENOMEM);
+	argv[n++] = exe;
+	argv[n++] = "--store";
+	argv[n++] = shfs_context_store_path(ctx);
+	if (ctx->config_option) {
+		argv[n++] = "--config";
+		argv[n++] = ctx->config_option;
+	}
+	argv[n++] = "record";
+	argv[n++] = "--";
+	argv[n++] = exe;
+	for (size_t at = strlen(line.data) + 1; at < line.len;
+	     at += strlen(line.data + at) + 1)
+		argv[n++] = line.data + at;
+	execv(exe, (char **)argv);
+	shfs_error("cannot run shfs: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
+}
+
 static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct rerun rerun = { 0 };
@@ -615,6 +742,8 @@ static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("--command takes no files");
 		return SHFS_EXIT_USAGE;
 	}
+	if (opts.in_record && !opts.dry_run && !is_in_record())
+		return go_into_record(ctx);
 	code = open_rerun(ctx, &rerun);
 	if (!code && !opts.in_scratch)
 		code = put_back_left(&rerun);
@@ -672,6 +801,8 @@ const struct shfs_command shfs_cmd_rerun = {
 	{ "with", 0, "FILE=OTHER", "in a copy: what would be if FILE held what OTHER does" },
 	{ "env", 0, "NAME=VALUE", "in a copy: likewise, with a variable" },
 	{ "arg", 0, "s/OLD/NEW/", "in a copy: likewise, with other words in the commands" },
+	{ "in-record", 0, NULL, "record them as shfs record does; show what they read anew",
+	  .flag = &opts.in_record },
 	{ "dry-run", 'n', NULL, "only show what would be run", .flag = &opts.dry_run },
 	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
 	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one",

@@ -8,6 +8,8 @@
 #include "common/io.h"
 #include "common/redact.h"
 #include "query/history/shell-history.h"
+#include "store/index/index.h"
+#include "store/journal/journal.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -310,4 +312,26 @@ void shfs_hook_log_mark(const struct shfs_hook_log *log)
 	snprintf(number, sizeof(number), "%" PRIu64, log->number);
 	setenv("SHFS_SESSION", log->session, 1);
 	setenv("SHFS_COMMAND", number, 1);
+}
+
+int shfs_hook_log_command(struct shfs_index *index, const char *session, uint64_t number,
+                          int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_str(
+		index,
+		"SELECT command_id FROM v_session s JOIN v_command c USING (session_id)"
+		" WHERE substr(s.boot_id, 1, ?3) || '-' || s.pid || '-' || s.start_ticks"
+		" = ?1 AND c.number = ?2",
+		session, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, (int64_t)number);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, SHFS_JOURNAL_BOOT_DIGITS);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		*out = shfs_rows_int(rows, 0);
+	return r;
 }

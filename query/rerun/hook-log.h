@@ -36,6 +36,7 @@ struct shfs_hook_log {
 _must_check_ int shfs_hook_log_open(struct shfs_hook_log *log, const char *store_path,
                                     const char *shell);
 
+struct shfs_index;
 struct shfs_shell_history;
 
 /*
@@ -58,6 +59,11 @@ void shfs_hook_log_uses(struct shfs_hook_log *log, const char *uses, size_t len)
 /* Records that it has ended. */
 void shfs_hook_log_finish(struct shfs_hook_log *log, int status,
                           const struct rusage *usage);
+
+/* Finds the command in the index by the session of its log (shfs_runner) and its number
+ * there: 1; 0: there is none; or a negative errno. */
+_must_check_ int shfs_hook_log_command(struct shfs_index *index, const char *session,
+                                       uint64_t number, int64_t *out);
 
 /* Names the command in the environment of this process, a child that will execute it. */
 void shfs_hook_log_mark(const struct shfs_hook_log *log);

@@ -5,6 +5,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "query/base/mounts.h"
+#include "query/rerun/hook-log.h"
 #include "query/restore/xattr.h"
 #include "store/journal/journal.h"
 #include "store/journal/runtime.h"
@@ -123,25 +124,11 @@ static int add_own(struct back *b, const char *path, bool moved, bool written)
 
 static int load_command_id(struct back *b)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r;
+	int r = b->before->session
+	                ? shfs_hook_log_command(b->how->index, b->before->session,
+	                                        b->before->number, &b->command_id)
+	                : 0;
 
-	if (!b->before->session)
-		return 0;
-	r = shfs_rows_open_str(
-		b->how->index,
-		"SELECT command_id FROM v_session s JOIN v_command c USING (session_id)"
-		" WHERE substr(s.boot_id, 1, ?3) || '-' || s.pid || '-' || s.start_ticks"
-		" = ?1 AND c.number = ?2",
-		b->before->session, &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, b->before->number);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, SHFS_JOURNAL_BOOT_DIGITS);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r > 0)
-		b->command_id = shfs_rows_int(rows, 0);
 	return MIN(r, 0);
 }
 

@@ -50,6 +50,7 @@ void shfs_rerun_clear(struct shfs_rerun *rr)
 		shfs_names_clear(&step->leaves);
 		shfs_command_script_clear(&step->script);
 		shfs_entry_clear(&step->entry);
+		free(step->session);
 	}
 	free(rr->steps);
 	free(rr->base);

@@ -54,8 +54,11 @@ struct shfs_rerun_step {
 	struct shfs_names leaves; /* files outside that it writes, or may write; only if
 	                           * it waits when all is checked */
 	enum shfs_rerun_state state;
-	int status;  /* with RAN and FAILED */
-	bool edited; /* script is not what the command was */
+	int status;    /* with RAN and FAILED */
+	bool edited;   /* script is not what the command was */
+	char *session; /* of the runner, and the command's number there: once it was run;
+	                * NULL: the run is in no hook log */
+	uint64_t number;
 };
 
 struct shfs_rerun_options {
@@ -63,6 +66,7 @@ struct shfs_rerun_options {
 	const char *top; /* path of the scratch copy; NULL: in place */
 	const struct shfs_deviations *deviations; /* in a scratch copy; NULL: none */
 	bool force, keep_going;
+	bool recorded;  /* also in a scratch copy, a run is a command of the history */
 	bool to_stderr; /* where output of the commands goes */
 };
 

@@ -505,7 +505,8 @@ static int get_runner(struct run *run, const char *shell)
 {
 	struct shfs_runner_options options = {
 		.shell = shell,
-		.store_path = run->rr->options.top || getenv("SHFS_DISABLE")
+		.store_path = getenv("SHFS_DISABLE") || (run->rr->options.top &&
+		                                         !run->rr->options.recorded)
 		                      ? NULL
 		                      : run->rr->options.store_path,
 		.to_stderr = run->rr->options.to_stderr,
@@ -589,6 +590,10 @@ static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 	if (!r)
 		r = shfs_runner_run(&run->runner, &command, &step->status);
 	shfs_buf_free(&command.away);
+	if (!step->session && *run->runner.session) {
+		step->session = strdup(run->runner.session);
+		step->number = run->runner.number;
+	}
 	if (r == -EINTR || r > 0)
 		step->state = SHFS_RERUN_FAILED;
 	if (r == -EINTR && judge_results(run, step))

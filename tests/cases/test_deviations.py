@@ -130,3 +130,25 @@ def test_beside_a_full_run(sandbox, mounted, shell, seed):
             continue
         where = f"../copy/{name}" if name in ran else name
         assert sandbox.sh(f"cmp {where} ../hand/{name}", check=False).status == 0, (seed, name, replaced, lines, sorted(ran))
+
+
+def test_in_record(sandbox, mounted, shell):
+    """What the command reads when it is run again, also outside of the project, and no longer reads."""
+    sandbox.sh("echo V=1 > ~/conf-a; echo b > ~/conf-b; echo x > x; printf '. ~/conf-a; cat ${CFG:-x}\\n' > job")
+    bash = shell()
+    bash.run("sh job > out")
+    found = json.loads(sandbox.shfs("rerun", "--in-record", "--yes", "--json", "--env", f"CFG={sandbox.home}/conf-b", "--scratch=../copy", "out", timeout=60).stdout)
+    command, = found["commands"]
+    assert command["also_reads"]["of_system"] > 3  # of programs and libraries the mount knows nothing
+    assert command["also_reads"]["paths"] == [f"{sandbox.home}/conf-a", f"{sandbox.home}/conf-b"]
+    assert command["no_longer_reads"] == {"paths": [f"{sandbox.project}/x"], "of_system": 0}, command
+    assert sandbox.read("out") == b"x\n"
+    # in place, and once more: the same files as in the record of the first time
+    sandbox.sh("echo x2 > x")
+    shown = sandbox.shfs("rerun", "--in-record", "--yes", timeout=60).stdout
+    assert "also reads now: ~/conf-a" in shown and "of the system" in shown and "no longer reads" not in shown
+    assert sandbox.read("out") == b"x2\n"
+    sandbox.sh("echo x3 > x")
+    shown = sandbox.shfs("rerun", "--in-record", "--yes", timeout=60).stdout
+    assert "reads the same files as then" in shown and sandbox.read("out") == b"x3\n"
+    assert json.loads(sandbox.shfs("why", "--json", "out").stdout)
