@@ -7,8 +7,8 @@
 #include "common/fnv.h"
 #include "common/io.h"
 #include "common/redact.h"
+#include "query/base/model.h"
 #include "query/history/shell-history.h"
-#include "store/index/index.h"
 #include "store/journal/journal.h"
 #include "store/store.h"
 
