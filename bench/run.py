@@ -188,10 +188,11 @@ def measure(work, wanted, fixtures, rounds):
 
 
 def parse():
-    names = [w.name for w in WORK] + ["prompt", *OTHERS]
+    names = [w.name for w in WORK] + ["prompt", "record", *OTHERS]
     parser = argparse.ArgumentParser(
         prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="NAME: " + "; ".join(f"{w.name} ({w.title})" for w in WORK) +
+               "; record (those three of shfs record, beside others of its kind)"
                "; prompt (what the hook adds to a prompt); store (ingest and queries of ten million accesses);"
                " graph (why, impact and stale of a million accesses);"
                " archive (a history of saves, beside git and restic); scale (how cost grows, to a million files);"
@@ -210,6 +211,8 @@ def parse():
         if name not in names:
             parser.error(f"no such benchmark: {name}; there are: " + ", ".join(names))
     args.names = args.names or names
+    if "record" in args.names:
+        args.names = [n for n in args.names if n != "record"] + [w.name for w in WORK if w.whole]
     if args.rounds < 1:
         parser.error("at least 1 round")
     if args.quick:
@@ -256,7 +259,8 @@ def bench_work(args, results):
         versions = list(dict.fromkeys(v.version(place) for v in wanted[1:] if not v.missing(place)))
         for work in chosen:
             say(f"{work.name} ...")
-            data = measure(work, wanted, fixtures, args.rounds)
+            fitting = [v for v in wanted if not work.whole or v is variants.NATIVE or v in variants.TRACERS]
+            data = measure(work, fitting, fixtures, args.rounds)
             results.take(work.name, work.title, report.show(data), versions, data)
         if "prompt" in args.names:
             say("prompt ...")

@@ -21,6 +21,7 @@ class Work:
     cold: bool = False  # with nothing in the page cache
     loop: tuple[int, int] | None = None  # of loop.c: rounds of each worker or file, full, quick
     program: str | None = None  # that it needs
+    whole: bool = False  # for what records a command with all of the machine: in no mount of a project
 
     def operations(self, quick):
         """What the figures of the run are divided by; for a loop it is one operation that counts."""
@@ -83,6 +84,10 @@ WORK = [
          "cd repository; for i in 1 2 3 4 5; do git status --short; done", unit=("file", 5)),
     Work("grep", "grep -r, 20,000 files, hot", fixture.tree, (20000, 200),
          "grep -r 'no such line' tree || true", unit=("file", 1)),
+    Work("record-start", "a command that does nothing, recorded whole", None, (1, 1), "true", whole=True),
+    Work("record-python", "python3 -c 'import numpy', recorded whole", None, (1, 1), "python3 -c 'import numpy'", whole=True),
+    Work("record-cc", "C build of 100 files, make -j of all CPUs, recorded whole", fixture.c_project, (100, 4),
+         "cd c; make -s -j{cpus}", before="rm -rf c/build c/program", unit=("file", 1), whole=True),
     Work("stat", "stat of 20,000 files, hot", fixture.tree, (20000, 200),
          "{loop} stat 1 {count} tree", loop=(5, 1)),
 ]
