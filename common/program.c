@@ -90,8 +90,9 @@ const char *shfs_program_invoker_kind(const char *name, size_t len)
 	static const char *const notebooks[] = { "ipykernel", "ipykernel_launcher",
 		                                 "ipython*", "xpython", "jupyter*" };
 	static const char *const servers[] = { "sshd", "sshd-session", "dropbear" };
-	static const char *const timers[] = { "cron", "crond", "anacron", "fcron",
-		                              "atd" };
+	/* in capitals: the process that runs a line */
+	static const char *const timers[] = { "cron",    "CRON",  "crond", "CROND",
+		                              "anacron", "fcron", "atd" };
 	static const char *const ci[] = {
 		"Runner.Worker",   "gitlab-runner",  "act_runner",       "forgejo-runner",
 		"buildkite-agent", "circleci-agent", "woodpecker-agent",

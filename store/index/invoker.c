@@ -153,6 +153,8 @@ static const char *kind_of_program(const struct words *w, const char *exe,
 		const char *kind = shfs_program_invoker_kind(names[i], len);
 
 		*name = (struct shfs_bytes){ names[i], len };
+		if (kind && !strcmp(kind, "cron") && *names[i] == 'C')
+			*name = shfs_bytes_str(len == strlen("CRON") ? "cron" : "crond");
 		if (kind)
 			return kind;
 		interprets |= shfs_program_is_interpreter(names[i], len);
