@@ -2,7 +2,9 @@
 #include "query/undo/steps.h"
 
 #include "common/clock.h"
+#include "common/ids.h"
 #include "common/io.h"
+#include "common/proc.h"
 #include "query/base/model.h"
 #include "query/base/trusted.h"
 #include "query/restore/xattr.h"
@@ -17,11 +19,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define PLACE    "undo" /* the directory of the store */
-#define NOTE     "steps"
-#define PROGRESS "progress"
-#define FORMAT   1
-#define NOTE_MAX (1ULL << 31)
+#define PLACE         "undo" /* the directory of the store */
+#define NOTE          "steps"
+#define PROGRESS      "progress"
+#define FORMAT        2
+#define AHEAD         64  /* steps that may be taken, durably noted at once */
+#define SYNC_EACH_MAX 512 /* steps; of more all file systems are synced */
+#define NOTE_MAX      (1ULL << 31)
 /* set-id bits of files are never put back */
 #define MODE_BITS (07777 & ~(S_ISUID | S_ISGID))
 
@@ -312,6 +316,24 @@ static int take_back_replace(const struct shfs_step *s)
 	return unlinkat(kept.dirfd, kept.name, 0) && errno != ENOENT ? -errno : 0;
 }
 
+/* After a power cut some file systems show a file by both names. */
+static int take_back_move(const struct shfs_step *s)
+{
+	_cleanup_spot_ struct spot at = { -1 }, was = { -1 };
+	struct stat here, there;
+	int r = find_spot(s->path2, &at);
+
+	if (!r)
+		r = find_spot(s->path, &was);
+	if (!r)
+		r = move_spot(&at, &was);
+	if (r == -EEXIST && !fstatat(at.dirfd, at.name, &here, AT_SYMLINK_NOFOLLOW) &&
+	    !fstatat(was.dirfd, was.name, &there, AT_SYMLINK_NOFOLLOW) &&
+	    here.st_ino == there.st_ino && here.st_dev == there.st_dev)
+		return unlinkat(at.dirfd, at.name, 0) ? -errno : 0;
+	return r == -ENOENT || r == -EEXIST ? 0 : r; /* it was not taken */
+}
+
 static int take_link(const struct shfs_step *s)
 {
 	_cleanup_spot_ struct spot a = { -1 }, b = { -1 };
@@ -349,12 +371,40 @@ static int overwrite(const struct shfs_steps_how *how, const char *path,
 
 /* --- attributes --- */
 
+/* Makes the attributes of a file or directory durable, if it can be opened. For writing,
+ * as that does not count as a use of the file unless something is written. */
+static void sync_attributes(const struct spot *at)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (fstatat(at->dirfd, at->name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		return;
+	fd = openat(at->dirfd, at->name,
+	            (S_ISDIR(st.st_mode) ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK |
+	                    O_CLOEXEC);
+	if (fd >= 0)
+		(void)!fsync(fd);
+}
+
+/* Will another step give it another name? The others are synced together (make_durable).
+ */
+static bool is_temporary(const struct spot *at)
+{
+	return !strncmp(at->name, SHFS_STEP_TMP, strlen(SHFS_STEP_TMP));
+}
+
 static int set_attributes(const char *path, uint32_t what, struct shfs_attributes a)
 {
 	_cleanup_spot_ struct spot at = { -1 };
 	int r = find_spot(path, &at);
 
-	return r ? r : shfs_attributes_set(at.dirfd, at.name, what, a);
+	if (!r)
+		r = shfs_attributes_set(at.dirfd, at.name, what, a);
+	if (!r && is_temporary(&at))
+		sync_attributes(&at);
+	return r;
 }
 
 static int set_xattr(const char *path, const char *name, bool there,
@@ -364,7 +414,11 @@ static int set_xattr(const char *path, const char *name, bool there,
 	_cleanup_spot_ struct spot at = { -1 };
 	int r = find_spot(path, &at);
 
-	return r ? r : shfs_attributes_set_xattr(at.dirfd, at.name, name, bytes);
+	if (!r)
+		r = shfs_attributes_set_xattr(at.dirfd, at.name, name, bytes);
+	if (!r && is_temporary(&at))
+		sync_attributes(&at);
+	return r;
 }
 
 /* --- one step --- */
@@ -400,21 +454,58 @@ static int take_step(const struct shfs_steps_how *how, const struct shfs_step *s
 	return -EINVAL;
 }
 
-/* Takes back a step that was taken, or perhaps only begun. */
-static int take_back_step(const struct shfs_steps_how *how, const struct shfs_step *s)
+/* What is known of steps that are taken back. */
+struct back {
+	const struct shfs_steps_how *how;
+	struct shfs_ids inodes; /* that files had before all steps; sorted */
+	int64_t booted_ns;      /* CLOCK_REALTIME; 0: the steps were taken since */
+};
+
+/* When the file was made; where the file system does not keep that: last changed. */
+static int64_t birth_ns(const struct statx *stx)
 {
+	const struct statx_timestamp *t =
+		stx->stx_mask & STATX_BTIME ? &stx->stx_btime : &stx->stx_ctime;
+
+	return shfs_time_ns(t->tv_sec, t->tv_nsec);
+}
+
+/* Is the file that the step was about, or has made, where the step has left it? After a
+ * power cut some of the last steps were not taken, whatever their note says: then a file
+ * of before lies there, or one that somebody has made since. */
+static bool has_left_it(const struct back *back, const struct shfs_step *s)
+{
+	bool names = s->kind == SHFS_STEP_MOVE || s->kind == SHFS_STEP_LINK;
+	_cleanup_spot_ struct spot at = { -1 };
+	struct statx stx;
+
+	if (find_spot(names ? s->path2 : s->path, &at) ||
+	    statx(at.dirfd, at.name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME,
+	          &stx))
+		return false;
+	if (s->ino)
+		return stx.stx_ino == s->ino;
+	return !back->booted_ns || (!shfs_ids_has(&back->inodes, (int64_t)stx.stx_ino) &&
+	                            birth_ns(&stx) < back->booted_ns);
+}
+
+/* Takes back a step that was taken, or perhaps only begun. */
+static int take_back_step(const struct back *back, const struct shfs_step *s)
+{
+	const struct shfs_steps_how *how = back->how;
 	int r = 0;
 
+	if (s->kind == SHFS_STEP_REPLACE)
+		return take_back_replace(s);
+	if (!has_left_it(back, s))
+		return 0;
 	switch (s->kind) {
 	case SHFS_STEP_MAKE:
 		return remove_path(s->path, 0);
 	case SHFS_STEP_MKDIR:
 		return remove_path(s->path, AT_REMOVEDIR);
 	case SHFS_STEP_MOVE:
-		r = take_move(s->path2, s->path);
-		return r == -ENOENT || r == -EEXIST ? 0 : r; /* it was not taken */
-	case SHFS_STEP_REPLACE:
-		return take_back_replace(s);
+		return take_back_move(s);
 	case SHFS_STEP_LINK:
 		return remove_path(s->path2, 0);
 	case SHFS_STEP_OVERWRITE:
@@ -485,7 +576,8 @@ static void pack_step(struct shfs_buf *out, const struct shfs_step *s)
 		                     s->old_gid,
 		                     s->rdev,
 		                     (uint64_t)s->mtime_ns,
-		                     (uint64_t)s->old_mtime_ns };
+		                     (uint64_t)s->old_mtime_ns,
+		                     s->ino };
 
 	pack_text(out, s->path);
 	pack_text(out, s->path2);
@@ -547,7 +639,7 @@ static void unpack_object(struct shfs_cursor *in, struct shfs_object_id *out)
 
 static void unpack_step(struct shfs_cursor *in, struct shfs_step *s)
 {
-	uint64_t numbers[11];
+	uint64_t numbers[12];
 	struct shfs_bytes value;
 
 	s->path = unpack_text(in);
@@ -567,6 +659,7 @@ static void unpack_step(struct shfs_cursor *in, struct shfs_step *s)
 	s->rdev = numbers[8];
 	s->mtime_ns = (int64_t)numbers[9];
 	s->old_mtime_ns = (int64_t)numbers[10];
+	s->ino = numbers[11];
 	unpack_object(in, &s->object);
 	unpack_object(in, &s->old_object);
 	value = unpack_bytes(in);
@@ -576,11 +669,18 @@ static void unpack_step(struct shfs_cursor *in, struct shfs_step *s)
 	in->failed |= !s->path || *s->path != '/';
 }
 
-/* 1, or 0: there is no note. *done: how many of them were begun. */
+/* How far it has come: the file PROGRESS. */
+struct progress {
+	uint64_t begun;    /* steps; behind the commit one more than these are */
+	uint64_t may_be;   /* steps that may have been taken; durable before they are */
+	char boot[36 + 1]; /* the id of the boot in which it was written */
+};
+
+/* Loads the steps: 1, or 0: there is no note. */
 static int load_steps(const struct shfs_steps_place *place, struct shfs_steps *out,
-                      size_t *done)
+                      struct progress *progress)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 }, progress = { 0 };
+	_cleanup_buf_ struct shfs_buf text = { 0 }, how_far = { 0 };
 	struct shfs_cursor in;
 	int r = shfs_read_file_at(place->dirfd, NOTE, NOTE_MAX, &text);
 
@@ -601,16 +701,12 @@ static int load_steps(const struct shfs_steps_place *place, struct shfs_steps *o
 		unpack_step(&in, &out->list[out->n++]);
 	if (in.failed)
 		return -EBADMSG;
-	*done = 0;
-	r = shfs_read_file_at(place->dirfd, PROGRESS, sizeof(uint64_t), &progress);
+	*progress = (struct progress){ 0 };
+	r = shfs_read_file_at(place->dirfd, PROGRESS, sizeof(*progress), &how_far);
 	if (r && r != -ENOENT)
 		return r;
-	if (progress.len == sizeof(uint64_t)) {
-		uint64_t n;
-
-		memcpy(&n, progress.data, sizeof(n));
-		*done = MIN(n, out->n + 1);
-	}
+	if (how_far.len == sizeof(*progress))
+		memcpy(progress, how_far.data, sizeof(*progress));
 	return 1;
 }
 
@@ -633,20 +729,72 @@ static void say_failed(const struct shfs_steps_how *how, const struct shfs_step 
 	shfs_buf_printf(how->message, ": %s", strerror(-error));
 }
 
-/* Takes back the first n steps, the last one first. */
-static int take_back(const struct shfs_steps_how *how, const struct shfs_steps *steps,
-                     size_t n)
+/* Syncs the directory of a path, unless it is that of the last one. */
+static void sync_directory(const char *path, char **last)
 {
+	_cleanup_spot_ struct spot at = { -1 };
+	_cleanup_close_ int dir = -1;
+	size_t len = strrchr(path, '/') - path;
+
+	if (*last && strlen(*last) == len && !memcmp(*last, path, len))
+		return;
+	free(*last);
+	*last = strndup(path, len);
+	if (find_spot(path, &at))
+		return;
+	dir = openat(at.dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0)
+		(void)!fsync(dir);
+}
+
+/* Makes what steps from `from` to `to` have done durable: in a mount it cannot be told to
+ * which file systems that went. What cannot be opened is left out. */
+static void make_durable(const struct shfs_steps *steps, size_t from, size_t to)
+{
+	_cleanup_free_ char *last = NULL;
+
+	if (to - MIN(from, to) > SYNC_EACH_MAX) {
+		sync();
+		return;
+	}
+	for (size_t i = from; i < to; i++) {
+		const struct shfs_step *s = &steps->list[i];
+		const char *paths[] = { s->path, s->path2, s->path3 };
+		_cleanup_spot_ struct spot at = { -1 };
+
+		if (s->kind == SHFS_STEP_ATTRIBUTES || s->kind == SHFS_STEP_XATTR) {
+			if (!find_spot(s->path, &at))
+				sync_attributes(&at);
+			continue;
+		}
+		for (size_t k = 0; k < ARRAY_SIZE(paths); k++)
+			if (paths[k])
+				sync_directory(paths[k], &last);
+	}
+}
+
+/* Takes back the first n steps, the last one first; booted_ns: as in struct back. */
+static int take_back(const struct shfs_steps_how *how, const struct shfs_steps *steps,
+                     size_t n, int64_t booted_ns)
+{
+	struct back back = { .how = how, .booted_ns = booted_ns };
 	int worst = 0;
 
+	for (size_t i = 0; booted_ns && i < steps->commit && !worst; i++)
+		worst = shfs_ids_add(&back.inodes, (int64_t)steps->list[i].ino);
+	if (worst)
+		return worst;
+	shfs_ids_sort(&back.inodes);
 	for (size_t i = MIN(n, steps->commit); i--;) {
-		int r = take_back_step(how, &steps->list[i]);
+		int r = take_back_step(&back, &steps->list[i]);
 
 		if (!r)
 			continue;
 		say_failed(how, &steps->list[i], r);
 		worst = worst ?: r;
 	}
+	shfs_ids_free(&back.inodes);
+	make_durable(steps, 0, MIN(n, steps->commit));
 	return worst;
 }
 
@@ -664,52 +812,85 @@ static int take_rest(const struct shfs_steps_how *how, const struct shfs_steps *
 		say_failed(how, &steps->list[i], r);
 		worst = worst ?: r;
 	}
+	make_durable(steps, MAX(from, steps->commit), steps->n);
 	return worst;
 }
 
-static int note_progress(int fd, uint64_t n)
+/* Opens the file for the progress, with nothing begun; durable. */
+static int open_progress(const struct shfs_steps_place *place, struct progress *progress)
 {
-	return pwrite(fd, &n, sizeof(n), 0) == sizeof(n) ? 0 : -EIO;
+	int fd = openat(place->dirfd, PROGRESS, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), r;
+
+	if (fd < 0)
+		return -errno;
+	*progress = (struct progress){ 0 };
+	r = shfs_proc_boot_id(progress->boot);
+	if (!r)
+		r = shfs_write_all(fd, progress, sizeof(*progress));
+	if (!r && (fsync(fd) || fsync(place->dirfd)))
+		r = -errno;
+	if (!r)
+		return fd;
+	close(fd);
+	return r;
+}
+
+/* Notes that so many steps are begun; durably, if none said so far that they may be. */
+static int note_progress(int fd, struct progress *progress, uint64_t n, uint64_t ahead)
+{
+	bool durable = n > progress->may_be;
+
+	progress->begun = n;
+	if (durable)
+		progress->may_be = n + ahead;
+	if (pwrite(fd, progress, sizeof(*progress), 0) != sizeof(*progress))
+		return -EIO;
+	return durable && fdatasync(fd) ? -errno : 0;
 }
 
 /* *half: neither all of it is done nor nothing. */
 static int take_all(const struct shfs_steps_how *how, const struct shfs_steps *steps,
-                    int progress, bool *half)
+                    int fd, struct progress *progress, bool *half)
 {
 	int r = 0;
 	size_t i;
 
 	for (i = 0; i < steps->commit && !r; i++) {
-		r = note_progress(progress, i + 1);
+		r = note_progress(fd, progress, i + 1,
+		                  MIN((size_t)AHEAD, steps->commit - i) - 1);
 		if (!r)
 			r = take_step(how, &steps->list[i]);
 		if (r)
 			say_failed(how, &steps->list[i], r);
 	}
-	if (!r)
-		r = note_progress(progress, steps->commit + 1);
+	if (!r) {
+		make_durable(steps, 0, steps->commit);
+		r = note_progress(fd, progress, steps->commit + 1, 0);
+	}
 	if (!r)
 		return take_rest(how, steps, steps->commit);
-	*half = take_back(how, steps, i);
+	*half = take_back(how, steps, i, 0);
 	return r;
 }
 
 int shfs_steps_take(const struct shfs_steps_how *how, struct shfs_steps *steps)
 {
-	_cleanup_close_ int progress = -1;
+	_cleanup_close_ int fd = -1;
+	struct progress progress;
 	bool half = false;
 	sigset_t all, old;
-	int r = save_steps(how->place, steps), dropped = 0;
+	int r = shfs_steps_identify(steps), dropped = 0;
 
+	if (!r)
+		r = save_steps(how->place, steps);
 	if (r)
 		return r;
-	progress =
-		openat(how->place->dirfd, PROGRESS, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (progress < 0)
-		return -errno;
+	fd = open_progress(how->place, &progress);
+	if (fd < 0)
+		return fd;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	r = take_all(how, steps, progress, &half);
+	r = take_all(how, steps, fd, &progress, &half);
 	if (!half) /* else the next one tries again */
 		dropped = drop_note(how->place);
 	sigprocmask(SIG_SETMASK, &old, NULL);
@@ -719,14 +900,22 @@ int shfs_steps_take(const struct shfs_steps_how *how, struct shfs_steps *steps)
 int shfs_steps_end_left(const struct shfs_steps_how *how)
 {
 	_cleanup_steps_ struct shfs_steps steps = { 0 };
-	size_t done = 0;
-	int r = load_steps(how->place, &steps, &done), dropped;
-	bool committed = done > steps.commit;
+	struct progress progress;
+	char boot[sizeof(progress.boot)];
+	int r = load_steps(how->place, &steps, &progress), dropped;
+	bool committed = progress.begun > steps.commit, same_boot;
 
 	if (r <= 0)
 		return r;
-	r = committed ? take_rest(how, &steps, steps.commit)
-	              : take_back(how, &steps, done);
+	r = shfs_proc_boot_id(boot);
+	if (r)
+		return r;
+	same_boot = !memcmp(boot, progress.boot, sizeof(boot));
+	r = committed   ? take_rest(how, &steps, steps.commit)
+	    : same_boot ? take_back(how, &steps, progress.begun, 0)
+	                : take_back(how, &steps, progress.may_be,
+	                            shfs_clock_ns(CLOCK_REALTIME) -
+	                                    shfs_clock_ns(CLOCK_BOOTTIME));
 	dropped = r ? 0 : drop_note(how->place);
 	return r ? r : dropped ? dropped : committed ? 2 : 1;
 }

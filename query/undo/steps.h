@@ -3,14 +3,18 @@
  * steps.h - changes of a tree that are made all or not at all.
  *
  * 1. The steps are written into the store, durable, before the first is taken.
- * 2. Each step is noted before it is taken. All of them up to the commit can be taken
- *    back: no content is removed or overwritten by them but what the store has, or the
- *    step.
- * 3. Steps behind the commit remove what is not needed any more, and set what that would
+ * 2. Each step is noted before it is taken, and durably that the next few may be. All of
+ *    them up to the commit can be taken back: no content is removed or overwritten by
+ *    them but what the store has, or the step.
+ * 3. What they did is made durable, then that they are committed.
+ * 4. Steps behind the commit remove what is not needed any more, and set what that would
  *    change; each can be repeated.
  *
- * An error, or a kill that the next caller finds, before the commit: the steps are taken
- * back. Behind it: the rest is done. Directories are entered without following links.
+ * An error, a kill or a power cut that the next caller finds, before the commit: the
+ * steps are taken back. Behind it: the rest is done. After a power cut nobody knows how
+ * many of the last steps the file system has kept: a step is taken back only if the file
+ * that it was about is where the step has left it. Directories are entered without
+ * following links.
  */
 #pragma once
 
@@ -58,6 +62,8 @@ struct shfs_step {
 	uint32_t mode, uid, gid, old_mode, old_uid, old_gid;
 	uint64_t rdev;
 	int64_t mtime_ns, old_mtime_ns;
+	uint64_t ino; /* of the file that it moves, links or changes
+	               * (shfs_steps_identify); 0: a step makes that */
 	struct shfs_buf value, old_value;
 };
 
@@ -73,6 +79,9 @@ struct shfs_step *shfs_steps_add(struct shfs_steps *steps, enum shfs_step_kind k
                                  const char *text);
 void shfs_steps_clear(struct shfs_steps *steps);
 #define _cleanup_steps_ _cleanup_(shfs_steps_clear)
+
+/* Fills in ino of the steps before the commit, none of which was taken. -ENOMEM. */
+_must_check_ int shfs_steps_identify(struct shfs_steps *steps);
 
 /* Where one process at a time notes its steps: in the store. */
 struct shfs_steps_place {
