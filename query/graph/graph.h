@@ -108,12 +108,14 @@ _must_check_ int shfs_graph_outside(struct shfs_graph *graph,
                                     const struct shfs_graph_maker *maker,
                                     shfs_program_fn fn, void *arg);
 
-/* Calls fn for those that the maker uses as an earlier command has left them: with that
- * command, and those that it may have appended to; 0: what left it is not known. */
+/* Calls used for those that the maker uses as it finds them, which may be not at all; and
+ * after that, left for each command that has left the file so: the last one, and those
+ * whose work that may have kept; 0: what left it is not known. */
 typedef int (*shfs_left_fn)(const char *path, int64_t command_id, void *arg);
 _must_check_ int shfs_graph_left_before(struct shfs_graph *graph,
                                         const struct shfs_graph_maker *maker,
-                                        shfs_left_fn fn, void *arg);
+                                        shfs_program_fn used, shfs_left_fn left,
+                                        void *arg);
 /* Calls fn for those that the command has as its outputs, some more than once. */
 _must_check_ int shfs_graph_leaves(struct shfs_graph *graph,
                                    const struct shfs_command_row *command,

@@ -270,7 +270,7 @@ enum word_role {
 	WORD_WRITTEN = 2,    /* > FILE */
 	WORD_APPENDED = 4,   /* >> FILE */
 	WORD_MAY_APPEND = 8, /* >> to a file whose name is not known */
-	WORD_CHANGED = 16,   /* also by a program that changes or moves files */
+	WORD_CHANGED = 16,   /* by a program that changes, moves or removes files */
 };
 /* path: absolute; or the last part of the name; or "", if that is not known. */
 typedef int (*shfs_word_fn)(const char *path, enum word_role role, void *arg);

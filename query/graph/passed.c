@@ -358,6 +358,17 @@ struct leaver {
 	struct graph_read read;
 };
 
+/* May the command have left out a part of its text? */
+static bool may_leave_out(const struct shfs_command_row *c)
+{
+	static const char *const words[] = { "&&", "||", "if ", "case " };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(c->text, words[i]))
+			return true;
+	return !c->has_status || c->status;
+}
+
 /* May a command that has the file as its output have kept what it held before? */
 static enum keeps may_keep(const struct shfs_command_row *c, enum outside_as as,
                            enum word_role roles)
@@ -375,7 +386,7 @@ static enum keeps may_keep(const struct shfs_command_row *c, enum outside_as as,
 	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
 		if (strstr(c->text, hints[i]))
 			return KEEPS;
-	return KEEPS_NOTHING;
+	return c->status ? MAY_KEEP : KEEPS_NOTHING; /* cp and the like may have failed */
 }
 
 /* Has the command copied the file there, with a directory? */
@@ -418,9 +429,11 @@ static int look_for_leaver(struct shfs_graph *g, int64_t command_id, const char 
 		out->keeps = may_keep(&c->entry.command, file->as, roles);
 		return 1;
 	}
-	out->keeps = roles & WORD_WRITTEN    ? KEEPS_NOTHING
-	             : roles & WORD_APPENDED ? KEEPS
-	                                     : MAY_KEEP;
+	out->keeps =
+		roles & WORD_WRITTEN
+			? (may_leave_out(&c->entry.command) ? MAY_KEEP : KEEPS_NOTHING)
+		: roles & WORD_APPENDED ? KEEPS
+					: MAY_KEEP;
 	/* a process that only named the file is taken for a reader */
 	if (roles & (WORD_WRITTEN | WORD_APPENDED | (file ? WORD_CHANGED : WORD_OTHER)))
 		return 1;
@@ -705,7 +718,8 @@ struct finding {
 	const struct shfs_named *named; /* by the command */
 	struct shfs_named own;          /* written by it, as its text tells so far */
 	const char *path;
-	shfs_left_fn fn;
+	shfs_program_fn used;
+	shfs_left_fn left;
 	void *arg;
 	bool any;
 };
@@ -715,7 +729,7 @@ static int find_one(const char *path, const struct leaver *leaver, void *arg)
 	struct finding *f = arg;
 
 	f->any = true;
-	return f->fn(f->path, path ? leaver->command_id : 0, f->arg);
+	return f->left(f->path, path ? leaver->command_id : 0, f->arg);
 }
 
 static int find_left_before(struct shfs_graph *g, const struct before *before,
@@ -727,7 +741,7 @@ static int find_left_before(struct shfs_graph *g, const struct before *before,
 
 	f->path = path;
 	f->any = false;
-	r = each_leaver(g, before, path, find_one, f);
+	r = f->used(path, f->arg) ?: each_leaver(g, before, path, find_one, f);
 	if (r || f->any)
 		return r;
 	/* somebody did, and it was changed since; or it has appended to it itself */
@@ -738,7 +752,7 @@ static int find_left_before(struct shfs_graph *g, const struct before *before,
 	}
 	if (!r && (r = is_leaver(g, before->command_id, path, &leaver)) > 0)
 		r = leaver.keeps == KEEPS;
-	return r > 0 ? f->fn(path, 0, f->arg) : r;
+	return r > 0 ? f->left(path, 0, f->arg) : r;
 }
 
 static bool has_name(const struct shfs_named *named, const char *path)
@@ -764,14 +778,14 @@ static int find_word(const char *path, enum word_role role, void *arg)
 		return MIN(r, 0);
 	if (role == WORD_WRITTEN)
 		return add_named(path, OUTSIDE_STREAM_OUT, &f->own);
-	return role == WORD_OTHER ? find_left_before(f->g, &f->before, path, f) : 0;
+	return role & WORD_OTHER ? find_left_before(f->g, &f->before, path, f) : 0;
 }
 
 int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *maker,
-                           shfs_left_fn fn, void *arg)
+                           shfs_program_fn used, shfs_left_fn left, void *arg)
 {
 	const struct shfs_command_row *c = &maker->entry.command;
-	struct finding f = { .g = g, .fn = fn, .arg = arg };
+	struct finding f = { .g = g, .used = used, .left = left, .arg = arg };
 	int r = each_taken(g, container_of(maker, struct maker_node, m)->key,
 	                   find_left_before, &f);
 
@@ -790,15 +804,22 @@ struct leaving {
 	void *arg;
 };
 
+/* Is there, or could there be, a file of that name? Else it is a word of another kind:
+ * "s/old/new/". */
+static bool is_file_name(const char *path)
+{
+	_cleanup_free_ char *dir = strndup(path, strrchr(path, '/') + 1 - path);
+	struct stat st;
+
+	return (lstat(path, &st) || !S_ISDIR(st.st_mode)) && dir && !stat(dir, &st);
+}
+
 static int leave_word(const char *path, enum word_role role, void *arg)
 {
 	const struct leaving *l = arg;
-	struct stat st;
-	int r = role == WORD_OTHER || (!lstat(path, &st) && S_ISDIR(st.st_mode))
-	                ? 0
-	                : is_word_outside(l->g, path);
+	int r = role == WORD_OTHER ? 0 : is_word_outside(l->g, path);
 
-	return r > 0 ? l->fn(path, l->arg) : r;
+	return r > 0 && is_file_name(path) ? l->fn(path, l->arg) : MIN(r, 0);
 }
 
 int shfs_graph_leaves(struct shfs_graph *g, const struct shfs_command_row *c,

@@ -53,6 +53,7 @@ static const char *value_of(const char *word, const char **rest)
 
 /* A text that is read. */
 struct reading {
+	const char *text;
 	char *cwd, *outer; /* outer: that before a subshell; NULL: not known */
 	bool in_subshell;
 	struct shfs_buf program, word;
@@ -143,6 +144,17 @@ static void read_separator(struct reading *t, char c)
 	}
 }
 
+/* Does the program change, move or remove files that it is given? */
+static bool changes_arguments(const char *text, const char *name, size_t len)
+{
+	static const char *const change[] = { "mv", "rm", "unlink", "truncate", "shred" };
+	static const char *const in_place[] = { "sed", "perl" };
+
+	return shfs_program_is_one_of(name, len, change, ARRAY_SIZE(change)) ||
+	       (shfs_program_is_one_of(name, len, in_place, ARRAY_SIZE(in_place)) &&
+	        (strstr(text, " -i") || strstr(text, " --in-place")));
+}
+
 /* last: the program gets no further word. */
 static int read_argument(struct reading *t, bool last)
 {
@@ -156,6 +168,8 @@ static int read_argument(struct reading *t, bool last)
 			return change_directory(t);
 		if (last && shfs_program_is_copier(t->program.data, t->program.len))
 			role = WORD_WRITTEN;
+		else if (changes_arguments(t->text, t->program.data, t->program.len))
+			role |= WORD_CHANGED;
 	} else if (!is_before_command(word)) {
 		shfs_buf_str(&t->program, word->data);
 	}
@@ -196,7 +210,7 @@ static int read_text(struct reading *t, const char *text)
 
 int shfs_graph_words(const struct shfs_command_row *c, shfs_word_fn fn, void *arg)
 {
-	struct reading t = { .fn = fn, .arg = arg };
+	struct reading t = { .text = c->text, .fn = fn, .arg = arg };
 	int r;
 
 	if (c->hidden || !c->text || !shfs_path_is_here(c->cwd))
@@ -242,19 +256,13 @@ static int classify_program(const struct shfs_word *word, void *arg)
 		"file", "cmp",  "grep", "diff",  "md5sum",    "test",   "[",  "echo",
 		"cd",   "du",   "bat",  "zless", "sha256sum", "column", "nl",
 	};
-	static const char *const change[] = { "mv", "rm", "unlink", "truncate", "shred" };
-	static const char *const in_place[] = { "sed", "perl" };
 	struct doing *d = arg;
-	bool edits = shfs_program_is_one_of(word->text, word->len, in_place,
-	                                    ARRAY_SIZE(in_place)) &&
-	             (strstr(d->text, " -i") || strstr(d->text, " --in-place"));
 
 	if (!word->is_command)
 		return 0;
 	d->more_than_look |=
 		!shfs_program_is_one_of(word->text, word->len, look, ARRAY_SIZE(look));
-	d->change |= edits || shfs_program_is_one_of(word->text, word->len, change,
-	                                             ARRAY_SIZE(change));
+	d->change |= changes_arguments(d->text, word->text, word->len);
 	return 0;
 }
 

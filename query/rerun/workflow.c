@@ -724,6 +724,14 @@ static int get_step_of_command(struct builder *b, int64_t command_id,
 	return r > 0 ? get_step(b, maker, out) : r;
 }
 
+/* The step uses the file as it finds it, so it comes before those that write it later. */
+static int add_used(const char *path, void *arg)
+{
+	struct filling *f = arg;
+
+	return touch_outside(f->b->wf, f->step, path, SHFS_TOUCH_READ);
+}
+
 /* The step uses the file as the command has left it. */
 static int add_by_way(const char *path, int64_t command_id, void *arg)
 {
@@ -740,10 +748,9 @@ static int add_by_way(const char *path, int64_t command_id, void *arg)
 		return -ENOMEM;
 	step->n_by_way++;
 	r = get_step_of_command(f->b, command_id, &way->left_by);
-	if (r || !way->left_by)
-		return r;
-	r = touch_outside(f->b->wf, step, path, SHFS_TOUCH_READ);
-	return r ? r : add_leaves(path, &(struct filling){ f->b, way->left_by });
+	return r || !way->left_by
+	               ? r
+	               : add_leaves(path, &(struct filling){ f->b, way->left_by });
 }
 
 static int fill_step(struct builder *b, struct maker_step *m)
@@ -770,7 +777,8 @@ static int fill_step(struct builder *b, struct maker_step *m)
 		r = shfs_graph_leaves(b->wf->graph, &step->entry->command, add_leaves,
 		                      &filling);
 	if (!r)
-		r = shfs_graph_left_before(b->wf->graph, m->maker, add_by_way, &filling);
+		r = shfs_graph_left_before(b->wf->graph, m->maker, add_used, add_by_way,
+		                           &filling);
 	return r ? r : add_dirs(b->wf, step, &uses);
 }
 

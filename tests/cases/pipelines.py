@@ -261,13 +261,30 @@ KEPT = (
     "for f in $TMPDIR/{t} {a}; do head -3 $f; done > {o}",
     "(cd $TMPDIR; cat {t}) > {o}",
     "sort $TMPDIR/{t} > $TMPDIR/{u}; rev $TMPDIR/{u} > {o}",
+    # loops and jobs that leave a file there in each round, for themselves or for a later line
+    "for f in {a} {b}; do sort $f > $TMPDIR/{t}; rev $TMPDIR/{t} > $f.{o}; done",
+    "for f in {a} {b}; do tac $f > $TMPDIR/{n}.${{f##*/}}; head -c 9999 $TMPDIR/{n}.${{f##*/}} > $f.{o}; done",
+    "for x in {t} {u}; do sort {a} > $TMPDIR/$x; done",
+    "for x in {t} {u}; do rev {a} > $TMPDIR/$x; sort {b} $TMPDIR/$x > {o}.$x; done",
+    "for x in {t} {u}; do rev $TMPDIR/$x > {o}.$x; done",
+    "for x in {t} {u}; do cat $TMPDIR/$x {a}; done > {o}",
+    "printf '%s\\n' {a} {b} | xargs -P2 -I@ sh -c 'tac @ > $TMPDIR/{n}.$(basename @); rev $TMPDIR/{n}.$(basename @) > @.{o}'",
+    "printf '%s\\n' {t} {u} | xargs -P2 -I@ sh -c 'cat {a} > $TMPDIR/@; sort $TMPDIR/@ > {o}.@'",
+    "printf '%s\\n' {t} {u} | xargs -P2 -I@ sort -o {o}.@ $TMPDIR/@",
+    "mkdir -p $TMPDIR/d; sort {a} > $TMPDIR/d/{t}",
+    "rev $TMPDIR/d/{t} > {o}",
+    *("make -s -B m3", "make -s m4") * 2,
 )
 # Lines that need what only their shell knows, or what lies elsewhere.
 NEEDY = {
     "shell": ("so {a} > {o}", "cat {a} | so > {o}", "twice {a} > {o}", "sort $X > {o}", "X={a}"),
     "kept elsewhere": ("cp {a} ../kept", "cat ../kept {b} > {o}"),
 }
-MAKEFILE = "all: m1 m2\nm1: in0 in1\n\tsort in0 in1 > m1\nm2: m1 in2\n\tcat m1 in2 > m2\n"
+MAKEFILE = (
+    "all: m1 m2\nm1: in0 in1\n\tsort in0 in1 > m1\nm2: m1 in2\n\tcat m1 in2 > m2\n"
+    "m3: in0\n\tsort in0 > $(TMPDIR)/m\n\trev $(TMPDIR)/m > m3\n"
+    "m4: $(TMPDIR)/n\n\ttac $(TMPDIR)/n > m4\n$(TMPDIR)/n: in1\n\tsort in1 > $(TMPDIR)/n\n"
+)
 SHELL_STATE = "alias so=sort; twice() { cat $1 $1; }; X=in0"
 
 

@@ -109,6 +109,43 @@ def test_side_by_side(sandbox, bash):
     run_again(sandbox, "make", "end", "a.top", "b.top", left=["x"])
 
 
+# Lines of which the first ends last where they run side by side; what is to come out is in one and two.
+BESIDE = {
+    "it takes the file away": ["sort a.in > $TMPDIR/x", "sleep 0.3; cat $TMPDIR/x b.in > one", "mv $TMPDIR/x $TMPDIR/y; wc -l c.in > n",
+                               "cat $TMPDIR/y c.in > two"],
+    "it removes the file": ["sort a.in > $TMPDIR/x", "sleep 0.3; cat $TMPDIR/x b.in > one", "rm $TMPDIR/x; sort b.in > two"],
+    "the file was not there yet": ["sleep 0.3; cat $TMPDIR/x a.in > one", "sort b.in > $TMPDIR/x; cat $TMPDIR/x c.in > two"],
+}
+
+
+@pytest.mark.parametrize("how", BESIDE)
+def test_before_another_step(sandbox, bash, how):
+    """What a step finds is not what a later one makes of it, nor taken away by that."""
+    for line in BESIDE[how]:
+        bash.run(line)
+    sandbox.sh("rm -f $TMPDIR/?")
+    export = Export(sandbox, "make")
+    same(sandbox, export.run("one", "two"), "one", "two")
+
+
+def test_who_may_not_have_left_it(sandbox, bash):
+    """What failed, or was perhaps not executed, left what was there before."""
+    for line in ("sort a.in > $TMPDIR/x", "mv $TMPDIR/none $TMPDIR/x", "rev $TMPDIR/x > one",
+                 "test -e $TMPDIR/x || echo none > $TMPDIR/x", "sort $TMPDIR/x b.in > two"):
+        bash.run(line)
+    sandbox.sh("rm $TMPDIR/x")
+    same(sandbox, Export(sandbox, "sh").run("one", "two"), "one", "two")
+
+
+def test_what_is_changed_outside(sandbox, bash):
+    """It is told of, also where nothing of it is handed on."""
+    sandbox.write_outside(f"{sandbox.path}/tmp/x", "of the user\n")
+    bash.run("sed -i s/of/by/ $TMPDIR/x; rm -f $TMPDIR/y; sort a.in > one")
+    assert written(Export(sandbox, "sh").text("one")) == {"x", "y"}
+    sandbox.shfs("export", "--verify", "-o", f"{sandbox.path}/again", "sh", "one", check=4)
+    assert sandbox.sh("cat $TMPDIR/x").stdout == "by the user\n"
+
+
 def test_who_only_looked(sandbox, bash):
     for line in ("sort a.in > $TMPDIR/x", "cat $TMPDIR/x; ls -l $TMPDIR/x c.in", "wc -l < $TMPDIR/x; grep 1 $TMPDIR/x | head -3",
                  "sort b.in > $TMPDIR/y", "rev $TMPDIR/x > end"):
