@@ -92,7 +92,7 @@ static int look_at_workflow(struct shfs_export *x,
 	if (r || !format->runs)
 		return r;
 	shfs_workflow_look_at_contents(x->wf, x->objects);
-	r = shfs_export_doubts(x->wf);
+	r = shfs_export_doubts(x->wf, format->in_place);
 	*doubts |= r > 0;
 	return MIN(r, 0);
 }
@@ -116,8 +116,7 @@ static int make_workflow(struct shfs_export *x, const struct shfs_export_format 
                          size_t n)
 {
 	bool by_name = format->by_name && !x->by_order;
-	bool outside = format->in_place || !format->runs;
-	int r = shfs_workflow_new(index, targets, n, by_name, outside, &x->wf);
+	int r = shfs_workflow_new(index, targets, n, by_name, &x->wf);
 
 	if (!r)
 		r = shfs_workflow_order(x->wf, format->runs && !by_name);

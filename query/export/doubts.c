@@ -13,6 +13,7 @@
 
 struct doubt {
 	struct shfs_workflow *wf;
+	bool in_place;
 	const struct shfs_step *step;
 	struct shfs_buf why; /* the first reason, for a comment behind the command */
 };
@@ -152,6 +153,62 @@ static void doubt_by_way(struct doubt *d)
 	}
 }
 
+/* Does the word lead out of the base, as "../kept"? 1, 0, or a negative errno. */
+static int leads_out(const struct doubt *d, const char *cwd, const char *word, size_t len)
+{
+	_cleanup_free_ char *name = strndup(word, len), *joined = NULL, *path = NULL;
+
+	if (!name)
+		return -ENOMEM;
+	if (*name == '/' || !strstr(name, ".."))
+		return 0;
+	joined = shfs_path_join(cwd, name);
+	path = joined ? shfs_path_absolute(joined) : NULL;
+	return path ? !shfs_path_is_below(path, d->wf->base) : -ENOMEM;
+}
+
+/* May the command of the step mean another file by the name of this one outside, where it
+ * runs apart? 1, 0, or a negative errno. */
+static int may_mean_another(const struct doubt *d, const struct shfs_step *step,
+                            const char *path)
+{
+	static const char ends[] = " \t\n'\"=<>();&|";
+	const char *text = step->script.text.data ?: "", *own = getenv("TMPDIR");
+	int r = strstr(text, "TMPDIR") &&
+	        !shfs_path_is_below(path, own && *own ? own : "/tmp");
+
+	for (const char *p = text; *p && !r;) {
+		size_t len = strcspn(p, ends);
+
+		r = leads_out(d, step->entry->command.cwd, p, len);
+		p += len + (p[len] != 0);
+	}
+	return r;
+}
+
+/* Checks for what others left by a name that means another file where each step runs
+ * apart. */
+static int doubt_names_apart(struct doubt *d)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < d->step->n_by_way && !d->why.len && r >= 0; i++) {
+		const struct shfs_by_way *way = &d->step->by_way[i];
+
+		if (!way->left_by)
+			continue;
+		r = may_mean_another(d, d->step, way->path)
+		            ?: may_mean_another(d, way->left_by, way->path);
+		if (r <= 0)
+			continue;
+		shfs_buf_str(&d->why, "uses ");
+		shfs_show_path(&d->why, way->path);
+		shfs_buf_str(&d->why, ", which another command left, and one of them "
+		                      "may find another file of that name");
+	}
+	return MIN(r, 0);
+}
+
 /* 1: there are doubts, and they were printed. */
 static int doubt_step(struct doubt *d)
 {
@@ -166,6 +223,8 @@ static int doubt_step(struct doubt *d)
 		r = doubt_inputs(d, text);
 	if (r >= 0 && !d->why.len)
 		doubt_by_way(d);
+	if (r >= 0 && !d->why.len && !d->in_place)
+		r = doubt_names_apart(d);
 	if (r < 0 || !d->why.len)
 		return MIN(r, 0);
 	shfs_step_show(&shown, d->wf, d->step);
@@ -173,12 +232,12 @@ static int doubt_step(struct doubt *d)
 	return 1;
 }
 
-int shfs_export_doubts(struct shfs_workflow *wf)
+int shfs_export_doubts(struct shfs_workflow *wf, bool in_place)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < wf->n_steps; i++) {
-		struct doubt d = { .wf = wf, .step = wf->steps[i] };
+		struct doubt d = { .wf = wf, .in_place = in_place, .step = wf->steps[i] };
 		int r = d.step->entry ? doubt_step(&d) : 0;
 
 		shfs_buf_free(&d.why);

@@ -11,6 +11,8 @@
 #include "query/history/software.h"
 #include "query/rerun/workflow.h"
 
+struct shfs_handed;
+
 struct shfs_export {
 	struct shfs_workflow *wf;
 	bool by_order;     /* it could know files by their names, but not these */
@@ -20,6 +22,7 @@ struct shfs_export {
 	struct shfs_store *objects; /* for a format that runs, or is a directory */
 	const char *path;           /* of the output; NULL: standard output */
 	char *data; /* the directory with files that are taken along, or NULL */
+	const struct shfs_handed *handed; /* of CWL, while it is written */
 	/* for a crate */
 	int directory;
 	bool workflow; /* the crate has a workflow, which takes its sources from the
@@ -79,8 +82,9 @@ bool shfs_export_gone(struct shfs_buf *out, const struct shfs_step *step);
 /* Adds one line for bash that does the step in the directory of the run. It fails if the
  * command does not end as it did, and ends when everything that it began has ended. */
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
-/* Warns of each command that may not do elsewhere what it did: 1; 0: there is none. */
-_must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
+/* Warns of each command that may not do elsewhere what it did: 1; 0: there is none.
+ * in_place: as in struct shfs_export_format. */
+_must_check_ int shfs_export_doubts(struct shfs_workflow *wf, bool in_place);
 /* Warns of the files that the steps write outside of the directory in which they run.
  * Sets *elsewhere if some of them are not in a directory for temporary files. verify:
  * such steps are not to be run: SHFS_EXIT_REFUSED after a message. */

@@ -714,9 +714,8 @@ static int get_step_of_command(struct builder *b, int64_t command_id,
                                struct shfs_step **out)
 {
 	struct shfs_graph_maker *maker;
-	int r = b->wf->outside && command_id
-	                ? shfs_upstream_add_command(b->wf->graph, command_id, &maker)
-	                : 0;
+	int r = command_id ? shfs_upstream_add_command(b->wf->graph, command_id, &maker)
+	                   : 0;
 
 	*out = NULL;
 	if (r > 0)
@@ -945,7 +944,7 @@ static int add_workflow_targets(struct shfs_workflow *wf,
 }
 
 int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targets,
-                      size_t n, bool by_name, bool outside, struct shfs_workflow **out)
+                      size_t n, bool by_name, struct shfs_workflow **out)
 {
 	_cleanup_workflow_ struct shfs_workflow *wf = calloc(1, sizeof(*wf));
 	struct builder b = { .wf = wf };
@@ -955,7 +954,6 @@ int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targe
 		return -ENOMEM;
 	wf->index = index;
 	wf->by_name = by_name;
-	wf->outside = outside;
 	r = add_workflow_targets(wf, targets, n);
 	if (!r)
 		r = build_steps(&b);

@@ -94,19 +94,18 @@ struct shfs_workflow {
 	struct shfs_workflow_file *table;
 	struct shfs_graph *graph;
 	struct shfs_index *index;
-	bool by_name, outside; /* as in shfs_workflow_new */
+	bool by_name; /* as in shfs_workflow_new */
 	/* The inputs of the steps do not say in which order they can be run. Set by
 	 * shfs_workflow_order and shfs_workflow_follow. */
 	bool by_order;
 };
 
 /* by_name: each path has one content. So a file that a command changed in place (sed -i,
- * >>) is a source, as one that was changed by hand. outside: commands that left outside
- * of all recorded directories what a step uses are steps, too. */
+ * >>) is a source, as one that was changed by hand. Commands that left outside of all
+ * recorded directories what a step uses are steps, too. */
 _must_check_ int shfs_workflow_new(struct shfs_index *index,
                                    const struct shfs_version *targets, size_t n,
-                                   bool by_name, bool outside,
-                                   struct shfs_workflow **out);
+                                   bool by_name, struct shfs_workflow **out);
 void shfs_workflow_free(struct shfs_workflow *wf);
 
 /* The file whose version this is; NULL: the workflow does not have it. */

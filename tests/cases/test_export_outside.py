@@ -9,7 +9,7 @@ import re
 import jsonschema
 import pytest
 
-from exports import Export, same
+from exports import Export, argv_of, empty, same
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -193,14 +193,63 @@ def test_what_is_not_known(sandbox, bash, how, form):
     assert told.count("tmp/x, which another command left, and which is not recorded") == 1, told
 
 
-def test_each_tool_in_its_own_place(sandbox, bash):
-    """CWL's tools find nothing that another one left: it says so."""
-    for line in ("sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > top", "sort a.in > $TMPDIR/x; head -4 $TMPDIR/x > own"):
+# what each tool of CWL does in a place of its own, one after the other or not
+APART = {
+    "removed again": (["sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > first; rm $TMPDIR/x", "cat $TMPDIR/x c.in > end"], "first end"),
+    "a directory": (["mkdir $TMPDIR/e; sort a.in > $TMPDIR/e/x; rev a.in > $TMPDIR/e/y", "cat $TMPDIR/e/x b.in > $TMPDIR/e/z", "cat $TMPDIR/e/z c.in > all"], "all"),
+    "changed by many": (["sort a.in > $TMPDIR/x", "sort b.in >> $TMPDIR/x", "sed -i s/1/2/ $TMPDIR/x; wc -l c.in > n", "rev $TMPDIR/x > end",
+                         "echo more >> $TMPDIR/x", "tac $TMPDIR/x > late"], "end late"),
+    "in the home": (["mkdir ~/kept; sort a.in > ~/kept/x", "head -5 ~/kept/x > end", "rev $HOME/kept/x > $HOME/kept/y; tac ~/kept/y > late"], "end late"),
+    "a program": (["echo 'rev $1' > $TMPDIR/x; sort a.in > first", "chmod +x $TMPDIR/x; wc -l c.in > n", "sh $TMPDIR/x a.in > end"], "end"),
+}
+
+
+@pytest.mark.parametrize("how", APART)
+def test_each_tool_in_its_own_place(sandbox, bash, how):
+    """CWL's tools hand on what lies outside: run after it is gone."""
+    lines, names = APART[how]
+    for line in lines:
         bash.run(line)
-    cwl = Export(sandbox, "cwl")
-    assert "tmp/x, which another command left" in cwl.text("top", check=3).stderr
-    assert written(cwl.text("own")) == {"x"}
-    same(sandbox, cwl.run("own"), "own")
+    sandbox.sh("rm -rf $TMPDIR/? ~/kept")
+    same(sandbox, Export(sandbox, "cwl").run(*names.split()), *names.split())
+
+
+def test_tools_one_after_the_other(sandbox, bash):
+    """All of them in one project, with what is of no use to others; and by what a crate says of it."""
+    for lines, _, _ in WAYS.values():
+        for line in lines:
+            bash.run(line)
+    names = ["d/end", "end", "a.top", "b.top", "n"]
+    run_again(sandbox, "cwl", *names, left="a b x".split())
+    crate = f"{sandbox.path}/crate"
+    sandbox.shfs("export", "-o", crate, "workflow-crate", *names)
+    sandbox.sh("rm $TMPDIR/?")
+    top = empty(sandbox, "of the crate")
+    sandbox.run(*argv_of("cwl", f"{crate}/workflow.cwl", top), cwd=top, timeout=60)
+    for name in names:
+        assert open(f"{top}/results/{name}", "rb").read() == sandbox.read(name)
+
+
+def test_tools_side_by_side(sandbox, bash):
+    """Where tools of two steps keep something in the same file, they come one after the other."""
+    for s in "a", "b":
+        bash.run(f"sort {s}.in > $TMPDIR/x; sleep 0.5; head $TMPDIR/x > {s}.top; cp $TMPDIR/x $TMPDIR/{s}")
+    bash.run("cat a.top $TMPDIR/a b.top $TMPDIR/b > end")
+    path, top = f"{sandbox.path}/cwl", empty(sandbox)
+    sandbox.shfs("export", "-o", path, "cwl", "end")
+    argv = argv_of("cwl", path, top)
+    sandbox.run(argv[0], "--parallel", *argv[1:], cwd=top, timeout=60)
+    assert open(f"{top}/results/end", "rb").read() == sandbox.read("end")
+
+
+def test_a_name_that_leads_elsewhere(sandbox, bash):
+    """A tool's own directory is not beside that of another one."""
+    for line in ("sort a.in > ../kept", "head -5 ../kept > top"):
+        bash.run(line)
+    sandbox.sh("rm ../kept")
+    told = Export(sandbox, "cwl").text("top", check=3).stderr
+    assert "one of them may find another file of that name" in told, told
+    same(sandbox, Export(sandbox, "sh").run("top"), "top")
 
 
 def test_written_where_it_stays(sandbox, bash):
