@@ -3,7 +3,7 @@
  * event.h - events of files and processes that the kernel reports without FUSE: one
  * layout for the module, the BPF programs, and their readers.
  *
- * An event is a header, one of three bodies by its type, and text. All of it is in host
+ * An event is a header, one of four bodies by its type, and text. All of it is in host
  * order and never stored: the journal has its own records (record.h), which
  * kmod-fast-path/recorder/recorder.c makes of events. An incompatible change raises
  * SHFS_EVENT_VERSION; module, helper and recorder of different versions refuse each
@@ -40,7 +40,8 @@ enum shfs_event_type {
 	/* with shfs_event_file, of the program; text: its name as given, text2:
 	   arguments, separated by NUL, cut at SHFS_EVENT_ARGV_MAX */
 	SHFS_EVENT_EXEC = 17,
-	SHFS_EVENT_EXIT = 18, /* the process's last thread has ended */
+	SHFS_EVENT_EXIT = 18, /* the process's last thread has ended; with USAGE: with
+	                         shfs_event_exit */
 	/* with shfs_event_lost */
 	SHFS_EVENT_LOST = 32, /* events found no room; process: 0 */
 	/* with shfs_event_file; text: its path. For SHFS_EVENT_BELOW. */
@@ -77,6 +78,8 @@ enum shfs_event_flags {
 	/* of EXEC: from the environment; neither: SHFS_HIDDEN is not set */
 	SHFS_EVENT_HIDDEN = 1 << 20, /* SHFS_HIDDEN=1: the arguments are not recorded */
 	SHFS_EVENT_SHOWN = 1 << 21,  /* SHFS_HIDDEN=0 */
+	/* of EXIT: the driver knows what the process has used */
+	SHFS_EVENT_USAGE = 1 << 22,
 };
 
 #define SHFS_EVENT_ENVIRON_MAX (1 << 20) /* most bytes of it that are searched */
@@ -139,6 +142,14 @@ struct shfs_event_child {
 	__u64 start_ns;
 };
 
+/* Of all threads of the process, and all programs that it executed. */
+struct shfs_event_exit {
+	__u32 status; /* as wait(2) gives it */
+	__u32 reserved;
+	__u64 user_us, system_us; /* CPU time */
+	__u64 max_rss_kib;        /* the most memory that one of its programs had */
+};
+
 struct shfs_event_lost {
 	__u64 count;
 };
@@ -155,6 +166,7 @@ struct shfs_event {
 	union {
 		struct shfs_event_file file;
 		struct shfs_event_child child;
+		struct shfs_event_exit exit;
 		struct shfs_event_lost lost;
 	};
 	char text[];

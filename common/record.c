@@ -648,6 +648,16 @@ static void x_lookup(struct coder *c, struct shfs_rec_lookup *l)
 	l->list = x_bytes(c, l->list);
 }
 
+/* Likewise. */
+static void x_exit(struct coder *c, struct shfs_rec_exit *e)
+{
+	e->process = x_u64(c, e->process);
+	e->status = x_u32(c, e->status);
+	e->user_us = x_u64(c, e->user_us);
+	e->system_us = x_u64(c, e->system_us);
+	e->max_rss_kib = x_u64(c, e->max_rss_kib);
+}
+
 static void x_lost(struct coder *c, struct shfs_rec_lost *l)
 {
 	l->count = x_u64(c, l->count);
@@ -683,6 +693,9 @@ static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 		return true;
 	case SHFS_REC_LOOKUP:
 		x_lookup(c, &rec->lookup);
+		return true;
+	case SHFS_REC_EXIT:
+		x_exit(c, &rec->exit);
 		return true;
 	default:
 		return false;
@@ -810,7 +823,7 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 	struct shfs_record copy = *rec;
 	unsigned head = (unsigned)rec->type <= HEAD_TYPE ? rec->type : 0;
 
-	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_LOOKUP)
+	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_EXIT)
 		return -EINVAL;
 	shfs_buf_reserve(out, FIXED_MAX);
 	if (out->failed || context_begin(context))

@@ -35,6 +35,7 @@ enum shfs_record_type {
 	SHFS_REC_PROGRAM = 8, /* which software a program is */
 	SHFS_REC_LOOKUP =
 		9, /* names that a process looked up, in a mount of shfs record */
+	SHFS_REC_EXIT = 10, /* what a process has used, once it has ended */
 	/*
 	 * records of the hook: text in the hook log (store/journal/hooklog.h), never in a
 	 * segment
@@ -319,6 +320,15 @@ struct shfs_rec_lookup {
 	struct shfs_bytes list; /* shfs_lookup_next */
 };
 
+/* The end of a process: what all of its threads used, in all programs that it executed.
+ */
+struct shfs_rec_exit {
+	uint64_t process; /* the last record of it */
+	uint32_t status;  /* as wait(2) gives it */
+	uint64_t user_us, system_us;
+	uint64_t max_rss_kib; /* of the program that had most */
+};
+
 struct shfs_rec_lost {
 	uint64_t count; /* records since the last SHFS_REC_LOST */
 	int32_t error;  /* errno of the first loss */
@@ -392,6 +402,7 @@ struct shfs_record {
 		struct shfs_rec_lost lost;
 		struct shfs_rec_program program;
 		struct shfs_rec_lookup lookup;
+		struct shfs_rec_exit exit;
 		struct shfs_rec_session session;
 		struct shfs_rec_begin begin;
 		struct shfs_rec_finish finish;

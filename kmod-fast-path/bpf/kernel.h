@@ -70,6 +70,8 @@ typedef _Bool bool;
 #define ATTR_GID  (1 << 2)
 #define ATTR_SIZE (1 << 3)
 
+#define SIGNAL_GROUP_EXIT 4 /* group_exit_code holds for all threads */
+
 #define PIDTYPE_TGID 1
 #define PIDTYPE_PGID 2
 #define PIDTYPE_SID  3
@@ -221,12 +223,26 @@ struct tty_struct {
 	int index;
 };
 
+struct list_head {
+	struct list_head *next, *prev;
+};
+
 struct signal_struct {
 	atomic_t live;
 	int nr_threads;
+	struct list_head thread_head;
+	int group_exit_code;
+	u32 flags;
 	struct pid *pids[4];
 	struct tty_struct *tty;
 	int leader;
+	u64 utime, stime; /* of threads that are gone, as the next */
+	u64 sum_sched_runtime;
+	unsigned long maxrss;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
 };
 
 struct mm_struct {
@@ -254,8 +270,12 @@ struct task_struct {
 		u32 status;
 	} thread_info;
 	u32 flags;
+	struct sched_entity se;
+	int exit_code;
 	int pid, tgid;
+	u64 utime, stime;
 	u64 start_boottime, self_exec_id;
+	struct list_head thread_node;
 	struct task_struct *real_parent, *group_leader;
 	struct pid *thread_pid;
 	const struct cred *cred;

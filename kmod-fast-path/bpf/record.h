@@ -97,13 +97,15 @@ struct shfs_bpf_record {
 	__u32 ppid, pgid, sid, tty;  /* with SHFS_BPF_SESSION */
 	__u32 dev;                   /* the kernel's number; 0: that of the root */
 	__u64 directory, directory2; /* keys; 0: not below the root */
-	__u64 id;  /* of the open file; FORK: start time of the child; DIRECTORY: of the
-	            * thread that sends it, whatever namespace it is in */
-	__u64 ino; /* FORK: pid of the child */
-	__u64 bytes;
-	__s64 mtime_ns, ctime_ns;
-	__u32 generation, mode, nlink, owner;
-	__u16 name_len, name2_len; /* name2 follows at name2_at */
+	__u64 id;    /* of the open file; FORK: start time of the child; DIRECTORY: of the
+	              * thread that sends it, whatever namespace it is in; EXIT: ns that it
+	              * ran in all, as the scheduler has measured it */
+	__u64 ino;   /* FORK: pid of the child */
+	__u64 bytes; /* EXIT: most pages of memory */
+	__s64 mtime_ns, ctime_ns; /* EXIT: ns in user mode, in the kernel, as ticks have
+	                           * counted them */
+	__u32 generation, mode, nlink, owner; /* EXIT: mode: as wait(2) gives it */
+	__u16 name_len, name2_len;            /* name2 follows at name2_at */
 	__u16 name2_at;
 	__u16 reserved;
 	char text[]; /* DIRECTORY: names, each ended by NUL, the deepest first */

@@ -908,6 +908,8 @@ full:
 	return 0;
 }
 
+#include "usage.h"
+
 /* Processes whose end was sent, or is about to be: two threads may each see themselves as
  * the last. */
 struct {
@@ -940,6 +942,7 @@ static __always_inline void send_exit(struct task_struct *task)
 	who_is(task, &who);
 	begin_record(record, SHFS_EVENT_EXIT, 0, &who);
 	add_session(record, task);
+	add_usage(record, task);
 	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 }
 

@@ -738,6 +738,25 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	}
 }
 
+/* Sets what the process has used. Ticks say in which mode it ran; the scheduler, more
+ * exactly, for how long: the kernel itself shares it out so for getrusage(2). */
+static void set_usage(const struct shfs_bpf_record *record, struct shfs_event *event)
+{
+	double user_ns = (double)(uint64_t)record->mtime_ns,
+	       system_ns = (double)(uint64_t)record->ctime_ns,
+	       part = system_ns > 0 ? system_ns / (user_ns + system_ns) : 0;
+	uint64_t run_us = record->id / 1000;
+
+	if (!(record->flags & SHFS_EVENT_USAGE))
+		return;
+	event->exit = (struct shfs_event_exit){
+		.status = record->mode & 0xffff,
+		.system_us = (uint64_t)((double)run_us * part),
+		.max_rss_kib = record->bytes * ((uint64_t)sysconf(_SC_PAGESIZE) >> 10),
+	};
+	event->exit.user_us = run_us - MIN(event->exit.system_us, run_us);
+}
+
 bool shfs_bpf_record_is_whole(const struct shfs_bpf_record *record, size_t size)
 {
 	size_t room = size - sizeof(*record);
@@ -765,7 +784,9 @@ int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
 		return -ENOMEM;
 	if (record->type == SHFS_EVENT_FORK) {
 		set_child(c, record, event);
-	} else if (record->type != SHFS_EVENT_EXIT) {
+	} else if (record->type == SHFS_EVENT_EXIT) {
+		set_usage(record, event);
+	} else {
 		set_file_of_record(c, record, &event->file);
 		set_texts(c, record, event);
 	}

@@ -83,6 +83,7 @@ static const struct {
 	{ SHFS_EVENT_PINNED, "PINNED" },
 	{ SHFS_EVENT_HIDDEN, "HIDDEN" },
 	{ SHFS_EVENT_SHOWN, "SHOWN" },
+	{ SHFS_EVENT_USAGE, "USAGE" },
 };
 
 struct watch {
@@ -164,6 +165,10 @@ static void add_body(struct shfs_buf *line, const struct shfs_event *event)
 	else if (event->type == SHFS_EVENT_FORK)
 		shfs_buf_printf(line, " child=%u child_start=%llu", event->child.pid,
 		                event->child.start_ns);
+	else if (event->flags & SHFS_EVENT_USAGE)
+		shfs_buf_printf(line, " status=%u user=%llu system=%llu rss=%llu",
+		                event->exit.status, event->exit.user_us,
+		                event->exit.system_us, event->exit.max_rss_kib);
 	else if (event->type == SHFS_EVENT_LOST)
 		shfs_buf_printf(line, " count=%llu", event->lost.count);
 }

@@ -48,7 +48,13 @@ struct process {
 	bool ended;
 	uint64_t since_ns;       /* when it executed this program; 0: not seen */
 	uint64_t seq;            /* of its record with this program; 0: none */
+	uint64_t last_seq;       /* of its last record, with any program; 0: none */
 	struct shfs_buf streams; /* with this program; empty: not seen */
+	struct exit {
+		bool known; /* and not recorded yet */
+		uint64_t time_ns;
+		struct shfs_event_exit usage;
+	} exit;
 	UT_hash_handle hh;
 };
 
@@ -376,20 +382,62 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 	process->seq = 0;
 }
 
+static struct shfs_time time_at(uint64_t boot_ns)
+{
+	struct shfs_time now = shfs_time_now();
+
+	return (struct shfs_time){
+		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
+		.boot_ns = boot_ns,
+	};
+}
+
+/* Records what a process has used, if it has ended and has a record. */
+static void emit_exit(struct shfs_processes *p, struct process *process)
+{
+	const struct shfs_event_exit *usage = &process->exit.usage;
+	struct shfs_record rec = {
+		.type = SHFS_REC_EXIT,
+		.time = time_at(process->exit.time_ns),
+		.exit = {
+			.process = process->last_seq,
+			.status = usage->status,
+			.user_us = usage->user_us,
+			.system_us = usage->system_us,
+			.max_rss_kib = usage->max_rss_kib,
+		},
+	};
+
+	if (!process->exit.known || !process->last_seq)
+		return;
+	process->exit.known = false;
+	shfs_capture_emit(p->capture, &rec, NULL);
+}
+
+static void note_end(struct shfs_processes *p, const struct shfs_event *event)
+{
+	struct key key = key_of(&event->process);
+	struct process *process = find_remembered_process(p, &key);
+
+	if (!process || process->ended)
+		return;
+	process->ended = true;
+	process->exit = (struct exit){
+		.known = event->flags & SHFS_EVENT_USAGE,
+		.time_ns = event->time_ns,
+		.usage = event->exit,
+	};
+	emit_exit(p, process);
+}
+
 void shfs_processes_note(struct shfs_processes *p, const struct shfs_event *event)
 {
-	struct process *process;
-
 	if (event->type == SHFS_EVENT_FORK) {
 		note_fork(p, event);
 	} else if (event->type == SHFS_EVENT_EXEC) {
 		note_exec(p, event);
 	} else if (event->type == SHFS_EVENT_EXIT) {
-		struct key key = key_of(&event->process);
-
-		process = find_remembered_process(p, &key);
-		if (process)
-			process->ended = true;
+		note_end(p, event);
 	}
 }
 
@@ -482,8 +530,11 @@ static void emit_process_record(struct shfs_processes *p, struct process *proces
 	if (process->forked && process->tty)
 		rec.process.marker = shfs_marker_marks(rec.process.marker);
 	process->seq = shfs_capture_emit(p->capture, &rec, NULL);
-	if (process->seq)
-		shfs_software_note(p->software, &rec);
+	if (!process->seq)
+		return;
+	process->last_seq = process->seq;
+	shfs_software_note(p->software, &rec);
+	emit_exit(p, process);
 }
 
 static struct process *find_parent(struct shfs_processes *p, struct process *process)
@@ -530,16 +581,6 @@ static uint64_t job_ticks(struct shfs_processes *p, const struct process *proces
 		above = parent;
 	}
 	return above->key.start_ticks;
-}
-
-static struct shfs_time time_at(uint64_t boot_ns)
-{
-	struct shfs_time now = shfs_time_now();
-
-	return (struct shfs_time){
-		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
-		.boot_ns = boot_ns,
-	};
 }
 
 /* Records the files outside that the process names. */

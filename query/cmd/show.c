@@ -3,6 +3,7 @@
 #include "query/base/cmd.h"
 #include "query/base/time.h"
 #include "query/history/definitions.h"
+#include "query/history/ended.h"
 #include "query/history/entry.h"
 #include "query/history/lookups.h"
 #include "query/history/software.h"
@@ -20,6 +21,11 @@
 
 static bool json, full, lookups;
 
+struct usage {
+	bool known;
+	int64_t user_us, system_us, max_rss_kib; /* the last 0: not known */
+};
+
 struct show {
 	struct shfs_index *index;
 	const struct shfs_style *style;
@@ -29,14 +35,12 @@ struct show {
 	struct shfs_process_row *processes; /* parents before their children */
 	int64_t *
 		until_ns; /* last use of a file by each; 0: not after the command's end */
+	struct shfs_ended *ends; /* of each process, at its last program */
 	size_t n_processes;
 	struct shfs_process_row shell; /* all 0: unknown */
 	struct shfs_software software;
 	struct shfs_lookups_list lookups;
-	struct usage {
-		bool known;
-		int64_t user_us, system_us, max_rss_kib; /* the last 0: not known */
-	} usage;
+	struct usage usage;
 	int64_t lost; /* records that mounts lost in that time */
 	struct shfs_buf out;
 };
@@ -49,6 +53,7 @@ static void show_clear(struct show *s)
 		shfs_process_clear(&s->processes[i]);
 	free(s->processes);
 	free(s->until_ns);
+	free(s->ends);
 	shfs_process_clear(&s->shell);
 	shfs_software_clear(&s->software);
 	shfs_lookups_clear(&s->lookups);
@@ -108,6 +113,29 @@ static int load_late(struct show *s, int64_t command_id)
 	return r;
 }
 
+static bool is_same_process(const struct shfs_process_row *a,
+                            const struct shfs_process_row *b)
+{
+	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
+	       !strcmp(a->host, b->host);
+}
+
+static int load_ends(struct show *s, int64_t command_id)
+{
+	int r;
+
+	s->ends = calloc(s->n_processes + 1, sizeof(*s->ends));
+	if (!s->ends)
+		return -ENOMEM;
+	r = shfs_ended_load_all(s->index, command_id, s->processes, s->n_processes,
+	                        s->ends);
+	/* said once, of the last program */
+	for (size_t i = 1; i < s->n_processes; i++)
+		if (is_same_process(&s->processes[i - 1], &s->processes[i]))
+			s->ends[i - 1].known = false;
+	return r;
+}
+
 /* The shell's process: one that execs into another shell keeps its pid. */
 #define SHELL                                                                            \
 	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_loose_process p WHERE EXISTS"              \
@@ -158,6 +186,7 @@ static int load_shown_entry(struct show *s, bool is_process, int64_t id)
 	return shfs_definitions_load(s->index, id, &s->definitions)
 	               ?: load_processes(s, id)
 	               ?: load_late(s, id)
+	               ?: load_ends(s, id)
 	               ?: load_shell(s)
 	               ?: load_usage(s, id)
 	               ?: shfs_lookups_load(s->index, id, false, &s->lookups)
@@ -461,13 +490,6 @@ static bool is_exe_said(const struct shfs_process_row *p)
 	return !*p->exe || !strcmp(p->argv, p->exe) || (exe && !strcmp(p->argv, exe + 1));
 }
 
-static bool is_same_process(const struct shfs_process_row *a,
-                            const struct shfs_process_row *b)
-{
-	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
-	       !strcmp(a->host, b->host);
-}
-
 /* Is it the shell, or a fork of it that executed no other program? */
 static bool is_shell(const struct show *s, const struct shfs_process_row *p)
 {
@@ -494,9 +516,31 @@ static void show_argv(struct show *s, const struct shfs_process_row *p, size_t w
 		shfs_buf_str(out, "(the shell, forked)");
 }
 
-static void show_one_process(struct show *s, const struct shfs_process_row *p,
-                             size_t depth)
+/* Appends what the process has used and how it ended, if it is known. */
+static void show_end(struct show *s, const struct shfs_ended *end, size_t width,
+                     size_t indent)
 {
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+
+	if (!end->known)
+		return;
+	shfs_time_show_duration(&text, (end->user_us + end->system_us) * 1000);
+	shfs_buf_str(&text, ", ");
+	shfs_show_size(&text, (uint64_t)end->max_rss_kib << 10);
+	if (shfs_quote_width(text.data ?: "", text.len) + 14 <= width)
+		shfs_buf_str(&s->out, "  ");
+	else
+		shfs_buf_printf(&s->out, "\n%*s", (int)indent, "");
+	shfs_buf_printf(&s->out, "%s%s%s", s->style->dim, text.data ?: "", s->style->off);
+	if (end->status)
+		shfs_buf_printf(&s->out, "%s, status %lld%s", s->style->bad,
+		                (long long)end->status, s->style->off);
+	s->out.failed |= text.failed;
+}
+
+static void show_one_process(struct show *s, size_t i, size_t depth)
+{
+	const struct shfs_process_row *p = &s->processes[i];
 	size_t indent = strlen(INDENT) + 2 * MIN(depth, (size_t)12);
 	size_t width = s->columns - indent - 9, used;
 	_cleanup_buf_ struct shfs_buf argv = { 0 };
@@ -508,14 +552,18 @@ static void show_one_process(struct show *s, const struct shfs_process_row *p,
 	if (!is_exe_said(p) && !is_shell(s, p)) {
 		size_t exe = shfs_quote_width(p->exe, strlen(p->exe));
 
-		if (used + 2 + exe <= width)
+		if (used + 2 + exe <= width) {
 			shfs_buf_str(&s->out, "  ");
-		else
+			used += 2 + exe;
+		} else {
 			shfs_buf_printf(&s->out, "\n%*s", (int)indent + 9, "");
+			used = exe;
+		}
 		shfs_buf_str(&s->out, s->style->dim);
 		shfs_quote_display(&s->out, p->exe, strlen(p->exe));
 		shfs_buf_str(&s->out, s->style->off);
 	}
+	show_end(s, &s->ends[i], width - MIN(used, width), indent + 9);
 	shfs_buf_char(&s->out, '\n');
 }
 
@@ -526,7 +574,7 @@ static void show_children(struct show *s, const ssize_t *parents, ssize_t parent
 		if (parents[i] != parent)
 			continue;
 		if (!is_redirection(s, i))
-			show_one_process(s, &s->processes[i], depth);
+			show_one_process(s, i, depth);
 		show_children(s, parents, i, depth + 1);
 	}
 }
@@ -800,6 +848,19 @@ static void json_usage(struct shfs_json *j, const struct usage *usage)
 	shfs_json_object_end(j);
 }
 
+/* How the process ended, and what it has used, if it is known. */
+static void json_end(struct shfs_json *j, const struct shfs_ended *end)
+{
+	if (!end->known)
+		return;
+	shfs_json_object(j, "exit");
+	shfs_json_int(j, "status", end->status);
+	shfs_json_int(j, "user_us", end->user_us);
+	shfs_json_int(j, "system_us", end->system_us);
+	shfs_json_int(j, "max_rss_kib", end->max_rss_kib);
+	shfs_json_object_end(j);
+}
+
 static int json_all(struct show *s)
 {
 	_cleanup_json_ struct shfs_json j = { 0 };
@@ -819,6 +880,7 @@ static int json_all(struct show *s)
 			shfs_json_time(&j, "begin", s->processes[i].first_ns);
 			if (s->until_ns[i])
 				shfs_json_time(&j, "worked_until", s->until_ns[i]);
+			json_end(&j, &s->ends[i]);
 			shfs_json_object_end(&j);
 		}
 		shfs_json_array_end(&j);

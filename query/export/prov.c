@@ -11,6 +11,7 @@
 
 #include "common/quote.h"
 #include "query/base/time.h"
+#include "query/history/ended.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -25,6 +26,7 @@ struct activity {
 	int64_t end_ns; /* of a background job: when its last result was made */
 	const struct activity *informs; /* the last activity that is linked as informed
 	                                 * by this one */
+	struct shfs_ended ended;        /* of a process */
 	UT_hash_handle hh;
 };
 
@@ -102,6 +104,7 @@ static struct activity *find_activity(struct prov *p, const struct shfs_entry *e
 static int note_activity(struct prov *p, const struct shfs_entry *entry, int64_t made_ns)
 {
 	struct activity *a = find_activity(p, entry);
+	int r;
 
 	if (!a) {
 		a = calloc(1, sizeof(*a));
@@ -116,6 +119,12 @@ static int note_activity(struct prov *p, const struct shfs_entry *entry, int64_t
 			free(a);
 			return -ENOMEM;
 		}
+		r = entry->is_process
+		            ? shfs_ended_load(p->x->wf->index, entry->process.process_id,
+		                              &a->ended)
+		            : 0;
+		if (r)
+			return r;
 	}
 	if (!made_ns)
 		return 0;
@@ -271,6 +280,11 @@ static void add_activity_json(struct prov *p, const struct activity *a)
 		add_uri(&p->json, command->cwd);
 		if (command->has_status)
 			shfs_json_int(&p->json, "shfs:exit_status", command->status);
+	} else if (a->ended.known) {
+		shfs_json_int(&p->json, "shfs:exit_status", a->ended.status);
+		shfs_json_int(&p->json, "shfs:user_us", a->ended.user_us);
+		shfs_json_int(&p->json, "shfs:system_us", a->ended.system_us);
+		shfs_json_int(&p->json, "shfs:max_rss_kib", a->ended.max_rss_kib);
 	}
 	end_element(p);
 }
@@ -590,6 +604,13 @@ static void describe_activity(struct prov *p, const struct activity *a)
 		if (command->has_status)
 			shfs_buf_printf(out, " ;\n\tshfs:exit_status %lld",
 			                (long long)command->status);
+	} else if (a->ended.known) {
+		shfs_buf_printf(out,
+		                " ;\n\tshfs:exit_status %lld ;\n\tshfs:user_us %lld"
+		                " ;\n\tshfs:system_us %lld ;\n\tshfs:max_rss_kib %lld",
+		                (long long)a->ended.status, (long long)a->ended.user_us,
+		                (long long)a->ended.system_us,
+		                (long long)a->ended.max_rss_kib);
 	}
 	shfs_buf_printf(out, " ;\n\tprov:wasAssociatedWith <" NAMESPACE "%s> .\n",
 	                p->agent.data ?: "");

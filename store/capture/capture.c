@@ -250,6 +250,7 @@ int capture_record_strings(struct shfs_record *rec,
 	case SHFS_REC_PREIMAGE:
 		out[0] = &rec->preimage.path;
 		return 1;
+	case SHFS_REC_EXIT:
 	case SHFS_REC_LOST:
 		return 0;
 	default:

@@ -198,7 +198,7 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 	struct shfs_content *contents[3];
 	enum verdict v = KEEP;
 
-	if (rec->type == SHFS_REC_PROCESS)
+	if (rec->type == SHFS_REC_PROCESS || rec->type == SHFS_REC_EXIT)
 		return s->row && shfs_ids_has(&s->f->processes, s->row) ? DROP : KEEP;
 	if (rec->type == SHFS_REC_PROGRAM)
 		return s->row && shfs_ids_has(&s->f->programs, s->row) ? DROP : KEEP;

@@ -336,6 +336,9 @@ _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_rec
 _must_check_ int shfs_program_add(struct shfs_ingest *ing, const struct shfs_record *rec);
 _must_check_ int shfs_lookups_add(struct shfs_ingest *ing, const struct shfs_record *rec);
 
+/* Adds an EXIT record of the current producer. */
+_must_check_ int shfs_exit_add(struct shfs_ingest *ing, const struct shfs_record *rec);
+
 /* Finds the process of the current producer's record seq: 1; or 0, and *out is zeroed. */
 _must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,
                                    struct shfs_process *out);

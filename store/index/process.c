@@ -484,6 +484,35 @@ int shfs_lookups_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 	return r;
 }
 
+/* --- what processes have used --- */
+
+static struct shfs_arg number(uint64_t n)
+{
+	return shfs_arg_int((int64_t)MIN(n, (uint64_t)INT64_MAX));
+}
+
+int shfs_exit_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_exit *e = &rec->exit;
+	struct shfs_process process;
+	int r = shfs_process_find(ing, e->process, &process);
+
+	if (r < 0 || !process.task_id)
+		return MIN(r, 0);
+	ing->row = process.process_id;
+	/* two recorders may have seen it, the one less than the other */
+	return shfs_sql_run(
+		ing->index,
+		"INSERT INTO task_exit (task_id, status, user_us, system_us,"
+		" max_rss_kib) VALUES (?, ?, ?, ?, ?)"
+		" ON CONFLICT DO UPDATE SET status = max(status, excluded.status),"
+		" user_us = max(user_us, excluded.user_us),"
+		" system_us = max(system_us, excluded.system_us),"
+		" max_rss_kib = max(max_rss_kib, excluded.max_rss_kib)",
+		shfs_arg_int(process.task_id), shfs_arg_int(e->status),
+		number(e->user_us), number(e->system_us), number(e->max_rss_kib));
+}
+
 /* --- processes --- */
 
 /* Also keeps the process in the cache, as it is most likely used next. */

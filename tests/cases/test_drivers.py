@@ -115,6 +115,30 @@ def test_who_made_whom_under_load(watch, edges, sandbox):
     assert len(forked) >= 1300
 
 
+def test_what_a_process_has_used(watch, sandbox):
+    """Beside what wait4(2) says, in bounds that say no time. What is not known is not told."""
+    with open(os.path.join(HERE, "usage.c"), encoding="utf-8") as source:
+        program = sandbox.compile("usage", source.read())
+    events = watch.script(f"{program} > ../usage")
+    assert not events.of("LOST")
+    ends = {e.pid: e for e in events.of("EXIT")}
+    with open(f"{sandbox.home}/usage", encoding="utf-8") as file:
+        usage = {name: [int(n) for n in numbers] for name, *numbers in map(str.split, file)}
+    assert len(usage) == 8
+    for name, (pid, status, cpu_us, rss_kib) in usage.items():
+        end = ends[pid]
+        if not watch.driver.startswith("bpf"):
+            assert "USAGE" not in end.flags
+            continue
+        said = f"{name}: {status} {cpu_us} {rss_kib}, not {end}"
+        assert "USAGE" in end.flags and end.status == status, said
+        assert cpu_us / 1.5 - 20000 <= end.user + end.system <= cpu_us * 1.5 + 20000, said
+        assert rss_kib / 1.2 - 1000 <= end.rss <= rss_kib * 1.2 + 1000, said
+    if watch.driver.startswith("bpf"):
+        shares = {name: ends[usage[name][0]] for name in ("user", "system")}
+        assert shares["user"].user > shares["user"].system and shares["system"].system > shares["system"].user, shares
+
+
 def test_programs(watch):
     events = watch.script("sleep 0.1; exec sleep 0.2")
     said = [(e.path, e.path2.split("\0")) for e in events.of("EXEC") if "INEXACT" not in e.flags]

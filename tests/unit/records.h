@@ -85,6 +85,38 @@ static const struct shfs_rec_lookup records_lookup = {
 	.list = { "\0\3usr\x1b\4/lib\x3d\2/x\1y", 16 },
 };
 
+/* Those without a path below the root. */
+static inline void records_get_small(unsigned n, struct shfs_record *r)
+{
+	switch (n) {
+	case 6:
+		r->type = SHFS_REC_LOST;
+		r->lost = (struct shfs_rec_lost){ .count = 1ULL << 33, .error = -28 };
+		break;
+	case 7:
+		r->type = SHFS_REC_PROGRAM;
+		r->program = (struct shfs_rec_program){
+			.process = 2,
+			.path = shfs_bytes_str("/usr/bin/sort"),
+			.content = records_content(6),
+			.manager = shfs_bytes_str("dpkg"),
+			.package = shfs_bytes_str("coreutils"),
+			.version = shfs_bytes_str("9.1-1"),
+		};
+		break;
+	case 8:
+		r->type = SHFS_REC_EXIT;
+		r->exit = (struct shfs_rec_exit){
+			.process = 2,
+			.status = 0x300,
+			.user_us = UINT64_MAX,
+			.system_us = 1ULL << 33,
+			.max_rss_kib = 102400,
+		};
+		break;
+	}
+}
+
 /* The nth of them; false behind the last. */
 static inline bool records_get(unsigned n, struct shfs_record *out)
 {
@@ -146,26 +178,14 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 			.content = records_content(5),
 		};
 		break;
-	case 6:
-		r.type = SHFS_REC_LOST;
-		r.lost = (struct shfs_rec_lost){ .count = 1ULL << 33, .error = -28 };
+	case 6 ... 8:
+		records_get_small(n, &r);
 		break;
-	case 7:
-		r.type = SHFS_REC_PROGRAM;
-		r.program = (struct shfs_rec_program){
-			.process = 2,
-			.path = shfs_bytes_str("/usr/bin/sort"),
-			.content = records_content(6),
-			.manager = shfs_bytes_str("dpkg"),
-			.package = shfs_bytes_str("coreutils"),
-			.version = shfs_bytes_str("9.1-1"),
-		};
-		break;
-	case 8:
+	case 9:
 		r.type = SHFS_REC_LOOKUP;
 		r.lookup = records_lookup;
 		break;
-	case 9:
+	case 10:
 		r.type = SHFS_REC_END;
 		break;
 	default:
@@ -307,6 +327,13 @@ static inline void records_same_payload(const struct shfs_record *a,
 	case SHFS_REC_LOOKUP:
 		assert_true(a->lookup.process == b->lookup.process);
 		records_same_bytes(a->lookup.list, b->lookup.list);
+		break;
+	case SHFS_REC_EXIT:
+		assert_true(a->exit.process == b->exit.process);
+		assert_int_equal(a->exit.status, b->exit.status);
+		assert_true(a->exit.user_us == b->exit.user_us);
+		assert_true(a->exit.system_us == b->exit.system_us);
+		assert_true(a->exit.max_rss_kib == b->exit.max_rss_kib);
 		break;
 	case SHFS_REC_PROGRAM:
 		assert_true(a->program.process == b->program.process);

@@ -173,6 +173,14 @@ CREATE TABLE task (
 	session_id INTEGER,
 	command_id INTEGER
 ) STRICT;
+-- What a process has used, once it had ended: where the kernel told.
+CREATE TABLE task_exit (
+	task_id INTEGER PRIMARY KEY,
+	status INTEGER NOT NULL,        -- as wait(2) gives it
+	user_us INTEGER NOT NULL,
+	system_us INTEGER NOT NULL,
+	max_rss_kib INTEGER NOT NULL
+) STRICT;
 CREATE INDEX task_start ON task (boot_id, start_ticks);
 CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
 CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;

@@ -64,6 +64,14 @@ SELECT p.process_id,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
+-- What processes have used, for each program that they executed.
+CREATE VIEW v_exit AS
+SELECT p.process_id, t.command_id,
+	iif(e.status & 127, 128 + (e.status & 127), e.status >> 8 & 255) AS status,
+	e.user_us, e.system_us, e.max_rss_kib
+FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id
+	JOIN task_exit e ON e.task_id = t.task_id;
+
 -- The processes of no command, which are few, and shells.
 CREATE VIEW v_loose_process AS
 SELECT p.process_id,

@@ -384,6 +384,30 @@ static void test_lost(void **state)
 	shfs_composer_free(c);
 }
 
+/* How long it ran is shared out by what ticks have counted. */
+static void test_usage(void **state)
+{
+	struct shfs_composer *c = new_composer();
+	struct room r = make(SHFS_EVENT_EXIT, SHFS_EVENT_USAGE, 0, "", "");
+
+	r.record.mode = 0x300;
+	r.record.mtime_ns = 30000000;
+	r.record.ctime_ns = 10000000;
+	r.record.id = 20000000;
+	r.record.bytes = 25;
+	assert_int_equal(take(c, &r), 0);
+	assert_int_equal(event(0)->flags, SHFS_EVENT_USAGE);
+	assert_int_equal(event(0)->exit.status, 0x300);
+	assert_int_equal(event(0)->exit.user_us, 15000);
+	assert_int_equal(event(0)->exit.system_us, 5000);
+	assert_int_equal(event(0)->exit.max_rss_kib, 25 * sysconf(_SC_PAGESIZE) / 1024);
+	r.record.mtime_ns = r.record.ctime_ns = 0; /* no tick came */
+	assert_int_equal(take(c, &r), 0);
+	assert_int_equal(event(1)->exit.user_us, 20000);
+	assert_int_equal(event(1)->exit.system_us, 0);
+	shfs_composer_free(c);
+}
+
 static void test_processes(void **state)
 {
 	struct shfs_composer *c = new_composer();
@@ -474,6 +498,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_which_files_were_exchanged),
 	cmocka_unit_test(test_which_file_was_changed),
 	cmocka_unit_test(test_lost),
+	cmocka_unit_test(test_usage),
 	cmocka_unit_test(test_processes),
 	cmocka_unit_test(test_bad_records),
 	cmocka_unit_test(test_forgets),

@@ -366,6 +366,53 @@ static void parent_that_ended_is_known(void **state)
 	scene_end(&s);
 }
 
+static void tell_exit(struct scene *s, uint32_t pid, uint32_t flags)
+{
+	union event e;
+
+	fill(s, &e, SHFS_EVENT_EXIT, pid, "", "");
+	e.event.process.start_ns = pid * 10000000ULL;
+	e.event.flags = flags;
+	e.event.exit = (struct shfs_event_exit){ 0x300, 0, pid, 20, 30 };
+	tell(s, &e);
+}
+
+/* Of what has a record, also if that comes later; where the driver knows it; once. */
+static void what_a_process_has_used(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	unsigned n = 0;
+
+	scene_begin(&s);
+	for (uint32_t pid = PID + 1; pid < PID + 5; pid++)
+		tell_fork(&s, PID, pid);
+	write_now(&s, "f", 100, 1);
+	tell_close(&s, "f", PID + 1, SHFS_EVENT_READABLE);
+	tell_exec(&s, PID + 1, "/usr/bin/tool"); /* which uses no file */
+	tell_close(&s, "f", PID + 4, SHFS_EVENT_READABLE);
+	for (uint32_t pid = PID + 1; pid < PID + 5; pid++)
+		tell_exit(&s, pid, pid == PID + 4 ? 0 : SHFS_EVENT_USAGE);
+	tell_exit(&s, PID + 1, SHFS_EVENT_USAGE);
+	tell_close(&s, "f", PID + 2, SHFS_EVENT_READABLE);
+	j = scene_journal(&s);
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct shfs_rec_exit *e = &j->recs[i].exit;
+
+		if (j->recs[i].type != SHFS_REC_EXIT)
+			continue;
+		assert_int_equal(e->user_us, PID + 1 + n);
+		assert_int_equal(e->process, record_of_pid(j, PID + 1 + n)->seq);
+		assert_true(e->process < j->recs[i].seq);
+		assert_int_equal(e->status, 0x300);
+		assert_int_equal(e->system_us, 20);
+		assert_int_equal(e->max_rss_kib, 30);
+		n++;
+	}
+	assert_int_equal(n, 2);
+	scene_end(&s);
+}
+
 /* One record for each program. */
 static void another_program_is_another_record(void **state)
 {
@@ -442,6 +489,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(each_command_made_what_it_left),
 		cmocka_unit_test(renamed_before_the_close),
 		cmocka_unit_test(parent_that_ended_is_known),
+		cmocka_unit_test(what_a_process_has_used),
 		cmocka_unit_test(another_program_is_another_record),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(the_store_is_not_recorded),

@@ -211,6 +211,43 @@ static void test_lost(void **state)
 	kit_close(&k);
 }
 
+static void tell_exit(struct kit *k, uint64_t process, uint32_t status, uint64_t us,
+                      uint64_t kib)
+{
+	struct shfs_record rec = { .type = SHFS_REC_EXIT,
+		                   .exit = { process, status, us, us / 2, kib } };
+
+	kit_append(k, &rec);
+}
+
+/* What a process has used is of all its programs; of what is not known it says nothing.
+ */
+static void test_exits(void **state)
+{
+	struct kit k;
+	uint64_t p;
+
+	kit_open(&k);
+	kit_mount(&k);
+	p = kit_process(&k, 501, 2000, 500, 1000);
+	kit_process(&k, 501, 2000, 500, 1000, .exe = "/bin/next");
+	tell_exit(&k, p + 1, 0x300, 2000, 70);
+	tell_exit(&k, p, 0x300, 1000, 80); /* as another recorder saw it */
+	tell_exit(&k, kit_process(&k, 502, 2000, 500, 1000), 0x89, UINT64_MAX, 0);
+	tell_exit(&k, 0, 1, 1, 1);
+	tell_exit(&k, 999, 1, 1, 1);
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 5,
+	                            "SELECT pid, status, user_us, system_us, max_rss_kib"
+	                            " FROM v_exit JOIN v_process USING (process_id)"
+	                            " ORDER BY pid"),
+	                    "501|3|2000|1000|80\n501|3|2000|1000|80\n"
+	                    "502|137|9223372036854775807|9223372036854775807|0");
+	assert_string_equal(kit_ask(&k, 2, "SELECT records, lost FROM v_producer"),
+	                    "8|0");
+	kit_close(&k);
+}
+
 /* What a limit or a rule kept out is counted on the command, a preimage's too. */
 static void test_cut_and_torn(void **state)
 {
@@ -802,6 +839,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_batches),
 	cmocka_unit_test(test_two_at_once),
 	cmocka_unit_test(test_lost),
+	cmocka_unit_test(test_exits),
 	cmocka_unit_test(test_cut_and_torn),
 	cmocka_unit_test(test_distinct_files),
 	cmocka_unit_test(test_damage),
