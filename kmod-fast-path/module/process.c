@@ -153,6 +153,38 @@ static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
 }
 
 /*
+ * What the process has used: what the kernel keeps of threads that are gone,
+ * and those that are not. How long they ran is shared out by what ticks have
+ * counted, as getrusage(2) does it.
+ */
+static void fill_usage(struct shfs_event *event)
+{
+	const struct signal_struct *signal = current->signal;
+	u64 user = signal->utime, system = signal->stime;
+	u64 run = signal->sum_sched_runtime, part = 0;
+	const struct task_struct *thread;
+
+	rcu_read_lock();
+	for_each_thread(current, thread)
+	{
+		user += thread->utime;
+		system += thread->stime;
+		run += thread->se.sum_exec_runtime;
+	}
+	rcu_read_unlock();
+	if (system)
+		part = mul_u64_u64_div_u64(run, system, user + system);
+	event->flags |= SHFS_EVENT_USAGE;
+	event->exit.status = signal->flags & SIGNAL_GROUP_EXIT
+				     ? signal->group_exit_code
+				     : current->group_leader->exit_code;
+	event->exit.reserved = 0;
+	event->exit.system_us = div_u64(part, NSEC_PER_USEC);
+	event->exit.user_us = div_u64(run - part, NSEC_PER_USEC);
+	event->exit.max_rss_kib = (u64)signal->maxrss << (PAGE_SHIFT - 10);
+}
+
+/*
  * Runs after the last close of the process, before its parent learns of the
  * end.
  */
@@ -173,8 +205,10 @@ static void notrace on_exit(unsigned long ip, unsigned long parent_ip,
 		ring = shfs_ring_here(sub);
 		shfs_event_begin(ring);
 		event = shfs_event_make(sub, ring, SHFS_EVENT_EXIT, 0, 0);
-		if (event)
+		if (event) {
 			shfs_fill_process(sub, &event->process, current);
+			fill_usage(event);
+		}
 		shfs_event_end(sub, ring, event);
 	}
 	shfs_leave();

@@ -117,7 +117,7 @@ PACKAGES = """python3-pytest python3-pexpect bash zsh fish gcc libc6-dev make pe
 bubblewrap strace attr acl btrfs-progs fuse3 libbpf-dev libinih-dev libjansson-dev libsqlite3-dev liburing-dev
 libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static iproute2 zstd"""
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
-    "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "steps.py", "stress.py",
+    "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "steps.py", "stress.py", "used.py",
 ))
 FEW = " ".join(f"/tests/cases/test_{name}.py" for name in ("attribution", "ancestors", "fast_path"))  # those of CORE
 NFS = "/tests/cases/test_nfs.py"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ends in many ways, and prints what wait4(2) says of each: NAME PID STATUS MICROSECONDS
+/* Ends in many ways, and prints what wait4(2) says of each: NAME PID STATUS USER SYSTEM
  * KIB. */
 #include <err.h>
 #include <pthread.h>
@@ -103,6 +103,11 @@ static void be(const char *name)
 	}
 }
 
+static long long microseconds(const struct timeval *time)
+{
+	return time->tv_sec * 1000000LL + time->tv_usec;
+}
+
 int main(void)
 {
 	static const char *const names[] = { "nothing", "user",       "system",
@@ -122,9 +127,8 @@ int main(void)
 		}
 		if (wait4(pid, &status, 0, &usage) != pid)
 			err(1, "wait4");
-		printf("%s %d %d %lld %ld\n", names[i], (int)pid, status,
-		       (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000LL +
-		               usage.ru_utime.tv_usec + usage.ru_stime.tv_usec,
+		printf("%s %d %d %lld %lld %ld\n", names[i], (int)pid, status,
+		       microseconds(&usage.ru_utime), microseconds(&usage.ru_stime),
 		       usage.ru_maxrss);
 		fflush(stdout);
 	}
