@@ -83,6 +83,11 @@ LINES = {
         "sort {a} > $TMPDIR/{o}; head -c 9999 $TMPDIR/{o} > {o}",
         "tee $TMPDIR/{o} < {a} > {p}; sort $TMPDIR/{o} {b} > {o}",
     ),
+    "rounds": (  # of loops, that leave files where nothing is recorded: what a later round made of them is not known
+        "for f in {a} {b}; do sort $f > $TMPDIR/$f.x; head -c 9999 $TMPDIR/$f.x > $f.{o}; done",
+        "for f in {a} {b}; do tac $f > $TMPDIR/x; rev $TMPDIR/x > $f.{o}; done",
+        "printf '%s\\n' {a} {b} | xargs -P2 -I@ sh -c 'tac @ > $TMPDIR/@.y; rev $TMPDIR/@.y > @.{o}'",
+    ),
     "links": (
         "ln -s {a} {o}.l; sort {o}.l > {o}",
         "sort link {b} > {o}",
