@@ -116,6 +116,12 @@ _must_check_ int shfs_graph_left_before(struct shfs_graph *graph,
                                         const struct shfs_graph_maker *maker,
                                         shfs_program_fn used, shfs_left_fn left,
                                         void *arg);
+/* Calls left for the commands that may have made the directories above a file outside
+ * that the command writes, as their texts name them; where its own does not. */
+_must_check_ int shfs_graph_directories_left(struct shfs_graph *graph,
+                                             const struct shfs_command_row *command,
+                                             const char *path, shfs_left_fn left,
+                                             void *arg);
 /* Calls fn for those that the command has as its outputs, some more than once. */
 _must_check_ int shfs_graph_leaves(struct shfs_graph *graph,
                                    const struct shfs_command_row *command,

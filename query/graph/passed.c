@@ -295,7 +295,11 @@ static int has_changed_between(struct shfs_graph *g, int64_t first_id, int64_t s
 {
 	struct command_node *first, *second;
 	int64_t ns, end_ns, begin_ns;
-	int r = changed_ns(path, &ns) ? shfs_graph_command(g, first_id, &first) : 0;
+	struct stat st;
+	/* what comes into a directory changes that, too */
+	int r = changed_ns(path, &ns) && (lstat(path, &st) || !S_ISDIR(st.st_mode))
+	                ? shfs_graph_command(g, first_id, &first)
+	                : 0;
 
 	if (r > 0)
 		r = shfs_graph_command(g, second_id, &second);
@@ -795,6 +799,44 @@ int shfs_graph_left_before(struct shfs_graph *g, const struct shfs_graph_maker *
 	            ?: load_before(g, c->command_id, &f.before)
 	            ?: shfs_graph_words(c, find_word, &f);
 	named_clear(&f.own);
+	return r;
+}
+
+/* Is it a directory that is there anyway? */
+static bool is_given_directory(const char *dir)
+{
+	const char *const given[] = { "/tmp", "/var/tmp", "/dev/shm", getenv("TMPDIR"),
+		                      getenv("HOME") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++)
+		if (given[i] && !strcmp(dir, given[i]))
+			return true;
+	return shfs_path_is_system(dir);
+}
+
+static int find_directory_left(struct finding *f, const struct shfs_command_row *c,
+                               const char *dir)
+{
+	enum word_role own = 0;
+	int r = shfs_graph_text_names(c, dir, &own);
+
+	f->path = dir;
+	return r || own ? r : each_leaver(f->g, &f->before, dir, find_one, f);
+}
+
+int shfs_graph_directories_left(struct shfs_graph *g, const struct shfs_command_row *c,
+                                const char *path, shfs_left_fn left, void *arg)
+{
+	struct finding f = { .g = g, .left = left, .arg = arg };
+	_cleanup_free_ char *dir = strdup(path);
+	int r = dir ? load_before(g, c->command_id, &f.before) : -ENOMEM;
+
+	for (char *slash; !r && (slash = strrchr(dir, '/')) && slash != dir;) {
+		*slash = 0;
+		if (is_given_directory(dir))
+			break;
+		r = find_directory_left(&f, c, dir);
+	}
 	return r;
 }
 

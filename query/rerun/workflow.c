@@ -697,6 +697,8 @@ struct filling {
 	struct shfs_step *step;
 };
 
+static int add_by_way(const char *path, int64_t command_id, void *arg);
+
 /* The step writes the file. */
 static int add_leaves(const char *path, void *arg)
 {
@@ -706,7 +708,8 @@ static int add_leaves(const char *path, void *arg)
 
 	return r || f->step->leaves.n == n
 	               ? r
-	               : touch_outside(f->b->wf, f->step, path, SHFS_TOUCH_WRITE);
+	               : touch_outside(f->b->wf, f->step, path, SHFS_TOUCH_WRITE)
+	                         ?: shfs_graph_directories_left(f->b->wf->graph, &f->step->entry->command, path, add_by_way, f);
 }
 
 /* Gets a step that runs the command; NULL: none can. */

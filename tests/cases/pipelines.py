@@ -277,6 +277,9 @@ KEPT = (
     "printf '%s\\n' {t} {u} | xargs -P2 -I@ sh -c 'cat {a} > $TMPDIR/@; sort $TMPDIR/@ > {o}.@'",
     "printf '%s\\n' {t} {u} | xargs -P2 -I@ sort -o {o}.@ $TMPDIR/@",
     "mkdir -p $TMPDIR/d; sort {a} > $TMPDIR/d/{t}",
+    "mkdir $TMPDIR/e",
+    "sort {a} > $TMPDIR/e/{t}",
+    "cat $TMPDIR/e/{t} {b} > {o}",
     "rev $TMPDIR/d/{t} > {o}",
     *("make -s -B m3", "make -s m4") * 2,
 )

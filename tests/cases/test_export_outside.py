@@ -137,6 +137,15 @@ def test_who_may_not_have_left_it(sandbox, bash):
     same(sandbox, Export(sandbox, "sh").run("one", "two"), "one", "two")
 
 
+@pytest.mark.parametrize("form", ["sh", "make", "cwl"])
+def test_a_directory_that_an_earlier_command_made(sandbox, bash, form):
+    for line in ("mkdir $TMPDIR/e", "mkdir -p $TMPDIR/e/f/g", "sort a.in > $TMPDIR/e/f/g/x", "rev $TMPDIR/e/f/g/x > $TMPDIR/e/y; wc -l c.in > n",
+                 "cat $TMPDIR/e/y b.in > end"):
+        bash.run(line)
+    sandbox.sh("rm -r $TMPDIR/e")
+    same(sandbox, Export(sandbox, form).run("end"), "end")
+
+
 def test_what_is_changed_outside(sandbox, bash):
     """It is told of, also where nothing of it is handed on."""
     sandbox.write_outside(f"{sandbox.path}/tmp/x", "of the user\n")
