@@ -1,14 +1,71 @@
 /* SPDX-License-Identifier: MIT */
-/* Can the steps of a workflow be run elsewhere, and where are their sources? */
+/* Can the commands of a workflow be run again, and elsewhere; and where are their
+ * sources? */
 #include "query/rerun/workflow.h"
 
 #include "common/path.h"
+#include "common/program.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define BLANKS     " \t\n"
 #define SEPARATORS "\n;|&()`"
+
+/* --- commands that can be run again --- */
+
+static bool is_prefix_assignment(const char *word, size_t len)
+{
+	return memchr(word, '=', len) && *word != '=';
+}
+
+/* Does text begin with a command that waits for a person, or restores contents? */
+static bool begins_not_again(const char *text)
+{
+	static const char *const before[] = { "sudo", "command", "exec", "time", "env" };
+	const char *word;
+	size_t len;
+
+	for (;; text = word + len) {
+		word = text + strspn(text, " \t{");
+		len = strcspn(word, BLANKS SEPARATORS);
+		if (!len ||
+		    (!is_prefix_assignment(word, len) &&
+		     !shfs_program_is_one_of(word, len, before, ARRAY_SIZE(before))))
+			break;
+	}
+	for (const char *slash; (slash = memchr(word, '/', len)); word = slash + 1)
+		len -= slash + 1 - word;
+	return shfs_program_is_editor(word, len) ||
+	       shfs_program_keeps_contents(word, len);
+}
+
+/* Quotes are ignored: a quoted text that looks like such a command makes a source,
+ * too. */
+static bool text_runs_again(const char *text)
+{
+	for (const char *p = text;; p++) {
+		if (begins_not_again(p))
+			return false;
+		p = strpbrk(p, SEPARATORS);
+		if (!p)
+			return true;
+	}
+}
+
+bool shfs_command_runs_again(const struct shfs_command_row *command,
+                             const struct shfs_definitions *definitions)
+{
+	if (command->hidden || command->redacted || !command->text ||
+	    !text_runs_again(command->text))
+		return false;
+	for (size_t i = 0; i < definitions->n; i++)
+		if (!text_runs_again(definitions->list[i].body))
+			return false;
+	return true;
+}
+
+/* --- where they can be run --- */
 
 static bool continues_name(char c)
 {

@@ -2,7 +2,6 @@
 #include "query/rerun/workflow.h"
 
 #include "common/path.h"
-#include "common/program.h"
 
 #include <errno.h>
 #include <string.h>
@@ -171,62 +170,6 @@ int shfs_workflow_add_step(struct shfs_workflow *wf, struct shfs_step **out)
 	wf->steps[wf->n_steps++] = step;
 	*out = step;
 	return 0;
-}
-
-/* --- commands that can be run again --- */
-
-#define BLANKS     " \t\n"
-#define SEPARATORS "\n;|&()`"
-
-static bool is_prefix_assignment(const char *word, size_t len)
-{
-	return memchr(word, '=', len) && *word != '=';
-}
-
-/* Does text begin with a command that waits for a person, or restores contents? */
-static bool begins_not_again(const char *text)
-{
-	static const char *const before[] = { "sudo", "command", "exec", "time", "env" };
-	const char *word;
-	size_t len;
-
-	for (;; text = word + len) {
-		word = text + strspn(text, " \t{");
-		len = strcspn(word, BLANKS SEPARATORS);
-		if (!len ||
-		    (!is_prefix_assignment(word, len) &&
-		     !shfs_program_is_one_of(word, len, before, ARRAY_SIZE(before))))
-			break;
-	}
-	for (const char *slash; (slash = memchr(word, '/', len)); word = slash + 1)
-		len -= slash + 1 - word;
-	return shfs_program_is_editor(word, len) ||
-	       shfs_program_keeps_contents(word, len);
-}
-
-/* Quotes are ignored: a quoted text that looks like such a command makes a source,
- * too. */
-static bool text_runs_again(const char *text)
-{
-	for (const char *p = text;; p++) {
-		if (begins_not_again(p))
-			return false;
-		p = strpbrk(p, SEPARATORS);
-		if (!p)
-			return true;
-	}
-}
-
-bool shfs_command_runs_again(const struct shfs_command_row *command,
-                             const struct shfs_definitions *definitions)
-{
-	if (command->hidden || command->redacted || !command->text ||
-	    !text_runs_again(command->text))
-		return false;
-	for (size_t i = 0; i < definitions->n; i++)
-		if (!text_runs_again(definitions->list[i].body))
-			return false;
-	return true;
 }
 
 /* --- directories: as files, with a trailing slash --- */
@@ -841,88 +784,6 @@ static void builder_clear(struct builder *b)
 	free(b->left.list);
 }
 
-/* --- the base --- */
-
-void shfs_base_widen(char *base, const char *path)
-{
-	while (!shfs_path_is_below(path, base)) {
-		char *slash = strrchr(base, '/');
-
-		slash[slash == base] = 0;
-	}
-}
-
-static int add_project_root(struct shfs_workflow *wf, const struct shfs_version *version)
-{
-	char *root;
-	int r;
-
-	for (size_t i = 0; i < wf->roots.n; i++)
-		if (shfs_path_is_below(version->path, wf->roots.list[i]))
-			return 0;
-	r = shfs_version_root(wf->index, version, &root);
-	return r > 0 ? names_add(&wf->roots, root) : r;
-}
-
-/* Finds the project of the first target, or a directory that contains all files. */
-static int find_workflow_base(struct shfs_workflow *wf)
-{
-	struct shfs_version *first = &wf->targets.list[0]->version;
-	int r = 0;
-
-	for (size_t i = 0; i < wf->files.n && !r; i++)
-		r = add_project_root(wf, &wf->files.list[i]->version);
-	if (r)
-		return r;
-	for (size_t i = 0; i < wf->roots.n; i++)
-		if (!wf->base && shfs_path_is_below(first->path, wf->roots.list[i]))
-			wf->base = strdup(wf->roots.list[i]);
-	if (!wf->base)
-		wf->base = copy_directory_part(first->path);
-	if (!wf->base)
-		return -ENOMEM;
-	for (size_t i = 0; i < wf->files.n; i++)
-		shfs_base_widen(wf->base, wf->files.list[i]->version.path);
-	for (size_t i = 0; i < wf->n_steps; i++) {
-		if (wf->steps[i]->entry)
-			shfs_base_widen(wf->base, wf->steps[i]->entry->command.cwd);
-		for (size_t k = 0; k < wf->steps[i]->dirs.n; k++)
-			shfs_base_widen(wf->base, wf->steps[i]->dirs.list[k]);
-	}
-	return 0;
-}
-
-static int shorten(struct shfs_workflow *wf, char **path)
-{
-	char *relative = strdup(shfs_path_relative(*path, wf->base) ?: "");
-
-	free(*path);
-	*path = relative;
-	return relative ? 0 : -ENOMEM;
-}
-
-static int name_all(struct shfs_workflow *wf)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < wf->files.n; i++) {
-		struct shfs_workflow_file *file = wf->files.list[i];
-
-		file->name = shfs_path_relative(file->version.path, wf->base);
-	}
-	for (size_t i = 0; i < wf->n_steps && !r; i++) {
-		struct shfs_step *step = wf->steps[i];
-
-		for (size_t k = 0; k < step->dirs.n && !r; k++)
-			r = shorten(wf, &step->dirs.list[k]);
-		if (step->entry && !r) {
-			step->cwd = strdup(step->entry->command.cwd);
-			r = step->cwd ? shorten(wf, &step->cwd) : -ENOMEM;
-		}
-	}
-	return r;
-}
-
 /* --- the whole --- */
 
 static int add_workflow_targets(struct shfs_workflow *wf,
@@ -946,25 +807,106 @@ static int add_workflow_targets(struct shfs_workflow *wf,
 	return r;
 }
 
-int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targets,
-                      size_t n, bool by_name, struct shfs_workflow **out)
+/* Makes a step of the command, whatever it is: who asks for it has named it. */
+static int add_named_command(struct builder *b, int64_t command_id,
+                             struct shfs_step **out)
 {
-	_cleanup_workflow_ struct shfs_workflow *wf = calloc(1, sizeof(*wf));
-	struct builder b = { .wf = wf };
-	int r;
+	static const struct shfs_graph_limits limits = { .whole = true };
+	struct shfs_graph_maker *maker;
+	int r = shfs_graph_new(b->wf->index, &limits, &b->wf->graph);
+
+	if (!r)
+		r = shfs_upstream_add_command(b->wf->graph, command_id, &maker);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	if (!maker->entry.command.hidden && !maker->entry.command.redacted &&
+	    maker->entry.command.text)
+		return get_step(b, maker, out);
+	shfs_error("the text of %s is not kept: it cannot be run again",
+	           maker->entry.command.id);
+	return SHFS_EXIT_REFUSED;
+}
+
+/* Makes what the step left a target, also bytes that were there before. */
+static int add_result(struct shfs_workflow *wf, struct shfs_step *step,
+                      int64_t version_id)
+{
+	struct shfs_workflow_file *file;
+	int r = get_workflow_file(wf, version_id, &file);
+
+	if (r || file->target || shfs_path_bookkeeping(file->version.path))
+		return r;
+	file->target = file->needed = true;
+	if (!file->made) {
+		file->step = step;
+		file->made = true;
+		r = files_add(&step->outputs, file);
+	}
+	return r ? r : files_add(&wf->targets, file);
+}
+
+static int add_results_of(struct shfs_workflow *wf, struct shfs_step *step)
+{
+	_cleanup_uses_ struct shfs_uses uses = { 0 };
+	int r = shfs_uses_load(wf->index, step->entry->command.command_id, 0, 0, &uses);
+
+	for (size_t i = 0; i < uses.n && !r; i++)
+		if (!uses.list[i].directory && uses.list[i].made_id &&
+		    uses.list[i].kind <= SHFS_USE_LINKED)
+			r = add_result(wf, step, uses.list[i].made_id);
+	return r;
+}
+
+static int new_workflow(struct shfs_index *index, struct shfs_workflow **out)
+{
+	struct shfs_workflow *wf = calloc(1, sizeof(*wf));
 
 	if (!wf)
 		return -ENOMEM;
 	wf->index = index;
+	*out = wf;
+	return 0;
+}
+
+int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targets,
+                      size_t n, bool by_name, struct shfs_workflow **out)
+{
+	_cleanup_workflow_ struct shfs_workflow *wf = NULL;
+	int r = new_workflow(index, &wf);
+	struct builder b = { .wf = wf };
+
+	if (r)
+		return r;
 	wf->by_name = by_name;
 	r = add_workflow_targets(wf, targets, n);
 	if (!r)
 		r = build_steps(&b);
 	builder_clear(&b);
 	if (!r)
-		r = find_workflow_base(wf);
+		r = shfs_workflow_find_base(wf);
 	if (!r)
-		r = name_all(wf);
+		*out = TAKE_PTR(wf);
+	return r;
+}
+
+int shfs_workflow_new_of_command(struct shfs_index *index, int64_t command_id,
+                                 struct shfs_workflow **out)
+{
+	_cleanup_workflow_ struct shfs_workflow *wf = NULL;
+	int r = new_workflow(index, &wf);
+	struct builder b = { .wf = wf };
+	struct shfs_step *step;
+
+	if (r)
+		return r;
+	r = add_named_command(&b, command_id, &step);
+	if (!r)
+		r = build_steps(&b);
+	builder_clear(&b);
+	if (!r)
+		r = add_results_of(wf, step);
+	if (!r)
+		r = shfs_workflow_find_base(wf);
 	if (!r)
 		*out = TAKE_PTR(wf);
 	return r;

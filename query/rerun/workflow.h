@@ -50,6 +50,9 @@ struct shfs_names {
 };
 
 void shfs_names_clear(struct shfs_names *names);
+#define _cleanup_names_ _cleanup_(shfs_names_clear)
+/* Adds a copy, unless it is there. */
+_must_check_ int shfs_workflow_add_name(struct shfs_names *names, const char *name);
 
 struct shfs_step {
 	size_t id; /* index in steps of the workflow */
@@ -106,6 +109,12 @@ struct shfs_workflow {
 _must_check_ int shfs_workflow_new(struct shfs_index *index,
                                    const struct shfs_version *targets, size_t n,
                                    bool by_name, struct shfs_workflow **out);
+/* The same for a command that the user has named: its last step runs it, and the targets
+ * are what it left (there may be none). SHFS_EXIT_REFUSED after a message: its text is
+ * not known. -ENOENT. */
+_must_check_ int shfs_workflow_new_of_command(struct shfs_index *index,
+                                              int64_t command_id,
+                                              struct shfs_workflow **out);
 void shfs_workflow_free(struct shfs_workflow *wf);
 
 /* The file whose version this is; NULL: the workflow does not have it. */
@@ -157,7 +166,7 @@ void shfs_base_widen(char *base, const char *path);
 void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
                     const struct shfs_step *step);
 
-/* --- between workflow.c, workflow-order.c and workflow-state.c --- */
+/* --- between the files workflow*.c --- */
 
 enum shfs_touch_kind {
 	SHFS_TOUCH_WRITE,
@@ -179,7 +188,9 @@ _must_check_ int shfs_workflow_touch(struct shfs_workflow *wf,
                                      const struct shfs_touch *touch);
 /* A new step at the end. */
 _must_check_ int shfs_workflow_add_step(struct shfs_workflow *wf, struct shfs_step **out);
-_must_check_ int shfs_workflow_add_name(struct shfs_names *names, const char *name);
+/* Finds the base: the project of the first target, or a directory that contains all
+ * files; and names files, directories of steps and their working directories below it. */
+_must_check_ int shfs_workflow_find_base(struct shfs_workflow *wf);
 void shfs_step_free_edges(struct shfs_step *step);
 
 static inline bool shfs_touch_is_directory(const struct shfs_touch *touch)

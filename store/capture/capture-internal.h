@@ -15,6 +15,7 @@
 #include "common/hash.h"
 #include "store/capture/allowance.h"
 #include "store/capture/capture.h"
+#include "store/capture/secrecy.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
 #include "store/objects/objects.h"
@@ -257,9 +258,6 @@ bool capture_drop_secret(struct capture_job *job);
 void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id);
 
 /* --- secrecy.c --- */
-
-/* Does the content begin like a private key? Called without the lock. */
-bool capture_is_private_key(const char *data, size_t len);
 
 /* Is the content secret? Then records have it as one that a rule left out, without its
  * object: capture_hide makes it so. */

@@ -67,7 +67,7 @@ static bool begins_key(const char *line, size_t len)
 	        memmem(line, len, key, sizeof(key) - 1));
 }
 
-bool capture_is_private_key(const char *data, size_t len)
+bool shfs_is_private_key(const char *data, size_t len)
 {
 	const char *end = data + len, *line = data;
 

@@ -428,7 +428,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 	shfs_closep(&job->fd);
 	job->fd = -1;
 	job->dropped =
-		!err && !c->private_keys && capture_is_private_key(job->data, job->len);
+		!err && !c->private_keys && shfs_is_private_key(job->data, job->len);
 	if (err < 0 || job->dropped)
 		free(TAKE_PTR(job->data));
 
