@@ -3,6 +3,7 @@
 #include "query/export/export.h"
 #include "query/base/progress.h"
 #include "query/base/whole-file.h"
+#include "query/bundle/bundle.h"
 #include "query/export/archive.h"
 #include "query/history/version-spec.h"
 
@@ -22,6 +23,7 @@ static const struct shfs_export_format *const formats[] = {
 	&shfs_export_cwl,    &shfs_export_dot,      &shfs_export_json,
 	&shfs_export_jsonl,  &shfs_export_csv,      &shfs_export_prov,
 	&shfs_export_prov_o, &shfs_export_ro_crate, &shfs_export_workflow_crate,
+	&shfs_export_bundle,
 };
 
 static const struct shfs_export_format *find_format(const char *name)
@@ -97,11 +99,21 @@ static int look_at_workflow(struct shfs_export *x,
 	return MIN(r, 0);
 }
 
+static int export_closed(struct shfs_export *x, const struct shfs_export_format *format)
+{
+	int r = shfs_workflow_find_unarchived(x->wf);
+
+	return r ? r : format->write(x);
+}
+
 static int export(struct shfs_export *x, const struct shfs_export_format *format)
 {
 	bool doubts = false;
-	int code, r = look_at_workflow(x, format, &doubts);
+	int code, r;
 
+	if (format->closed)
+		return export_closed(x, format);
+	r = look_at_workflow(x, format, &doubts);
 	if (!r)
 		r = write_text(x, format);
 	code = close_export_output(x);
@@ -130,6 +142,32 @@ static int make_workflow(struct shfs_export *x, const struct shfs_export_format 
 	return make_workflow(x, format, index, targets, n);
 }
 
+/* The same for a command that was named. */
+static int make_workflow_of_command(struct shfs_export *x, struct shfs_index *index,
+                                    int64_t command_id)
+{
+	int r = shfs_workflow_new_of_command(index, command_id, &x->wf);
+
+	if (!r)
+		r = shfs_workflow_order(x->wf, true);
+	return r ? r : shfs_workflow_follow(x->wf);
+}
+
+/* Is the operand a command, and no file: 1, and *id is set; 0; or a negative errno.
+ * -ENOTUNIQ after a message. */
+static int find_command(struct shfs_index *index, const struct shfs_export_format *format,
+                        int n, char **operands, int64_t *id)
+{
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!format->closed || n != 1 || !shfs_command_is_id(operands[0]))
+		return 0;
+	path = shfs_operand_path(operands[0]);
+	r = path ? shfs_file_is_recorded(index, path) : -ENOMEM;
+	return r ? MIN(r, 0) : shfs_command_find(index, operands[0], id);
+}
+
 static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
                           const struct shfs_export_format *format)
 {
@@ -140,7 +178,11 @@ static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
 		shfs_error("%s writes a directory: name it with -o DIR", format->name);
 		return SHFS_EXIT_USAGE;
 	}
-	if (opts.with_data && !format->directory &&
+	x->force = opts.force;
+	x->config = shfs_context_config(ctx, &code);
+	if (!x->config)
+		return code;
+	if (opts.with_data && !format->directory && !format->closed &&
 	    (!format->runs || !x->path || shfs_is_descriptor(x->path) ||
 	     !strcmp(x->path, "-"))) {
 		shfs_error(format->runs ? "--with-data puts data beside the output: name "
@@ -228,6 +270,7 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 	struct shfs_export x = { .store = shfs_context_store_path(ctx) };
 	struct shfs_version *targets;
 	struct shfs_index *index;
+	int64_t command_id = 0;
 	int r, n = argc - 1, code = SHFS_EXIT_USAGE;
 
 	if (!opts.verify)
@@ -243,14 +286,19 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 	code = prepare_export(ctx, &x, format);
 	if (code)
 		return code;
+	r = find_command(index, format, n, argv + 1, &command_id);
+	if (r < 0)
+		return r == -ENOTUNIQ ? SHFS_EXIT_NOT_FOUND : shfs_fail_index(index, r);
 	targets = calloc(n, sizeof(*targets));
 	if (!targets)
 		return shfs_fail_index(index, -ENOMEM);
-	for (int i = 0; i < n && !code; i++)
+	for (int i = 0; i < n && !code && !command_id; i++)
 		code = shfs_version_spec_find(index, argv[i + 1], &targets[i]);
-	if (!code)
+	if (!code && !command_id)
 		code = check_same_tree(targets, n);
-	r = code ? 0 : make_workflow(&x, format, index, targets, n);
+	r = code         ? 0
+	    : command_id ? make_workflow_of_command(&x, index, command_id)
+	                 : make_workflow(&x, format, index, targets, n);
 	if (!code && !r)
 		r = export(&x, format);
 	if (r)

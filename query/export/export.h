@@ -20,8 +20,10 @@ struct shfs_export {
 	struct shfs_buf out;
 	FILE *file;                 /* where parts are written to */
 	struct shfs_store *objects; /* for a format that runs, or is a directory */
-	const char *path;           /* of the output; NULL: standard output */
-	char *data; /* the directory with files that are taken along, or NULL */
+	const struct shfs_config *config;
+	const char *path; /* of the output; NULL: standard output */
+	bool force;       /* it may be overwritten */
+	char *data;       /* the directory with files that are taken along, or NULL */
 	const struct shfs_handed *handed; /* of CWL, while it is written */
 	/* for a crate */
 	int directory;
@@ -37,6 +39,9 @@ struct shfs_export_format {
 	bool runs;
 	bool directory; /* the output is a directory, which the writer makes */
 	bool in_place;  /* all steps run in one directory: shfs_workflow_follow */
+	/* It carries all that the steps need, and names what it lacks. Its writer opens
+	 * the output; an operand may be a command. */
+	bool closed;
 	/* It knows files by their names, if it can: if these say the order of the steps
 	 * (shfs_workflow_new), and this says that it has words for them. NULL: it never
 	 * does. */

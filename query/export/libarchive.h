@@ -21,8 +21,10 @@
 	F(archive_entry_pathname)                                                        \
 	F(archive_entry_set_filetype)                                                    \
 	F(archive_entry_set_pathname)                                                    \
+	F(archive_entry_set_mtime)                                                       \
 	F(archive_entry_set_perm)                                                        \
 	F(archive_entry_set_size)                                                        \
+	F(archive_entry_set_symlink)                                                     \
 	F(archive_entry_size)                                                            \
 	F(archive_errno)                                                                 \
 	F(archive_error_string)                                                          \
@@ -43,9 +45,11 @@
 	F(archive_write_free)                                                            \
 	F(archive_write_header)                                                          \
 	F(archive_write_new)                                                             \
+	F(archive_write_open)                                                            \
 	F(archive_write_open_fd)                                                         \
 	F(archive_write_set_bytes_in_last_block)                                         \
-	F(archive_write_set_format_pax_restricted)
+	F(archive_write_set_format_pax_restricted)                                       \
+	F(archive_write_set_options)
 
 /* Its functions, by their own names. NULL before shfs_libarchive_load. */
 extern struct shfs_libarchive {

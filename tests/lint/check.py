@@ -34,7 +34,9 @@ LIBRARIES = {
     r"seccomp\.h": ({"recording", "kmod-fast-path/helper"}, "libseccomp"),
     r"libmount/.*|libmount\.h": ({"fusefs/transport", "query/base", "query/care"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),
-    r"archive(_entry)?\.h": ({"query/export", "query/cmd"}, "libarchive"),
+    r"archive(_entry)?\.h": ({"query/bundle", "query/export", "query/cmd"}, "libarchive"),
+    r"(g|lib)elf\.h": ({"query/bundle"}, "libelf"),
+    r"(md5|sha1|sha2)\.h": ({"query/bundle"}, "libmd"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),
 }
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* What programs look for and do not open, as far as it follows from what they opened: for
+ * Python, which wants the source beside a compiled module, and a file by which it knows
+ * its directory. No record says so yet. */
+#include "query/bundle/closure.h"
+
+#include "common/path.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* DIR/__pycache__/NAME.cpython-311.pyc: DIR/NAME.py. */
+static int add_source_of(struct shfs_closure *c, const char *path)
+{
+	static const char cache[] = "/__pycache__/";
+	const char *at = strstr(path, cache), *name, *dot;
+	_cleanup_buf_ struct shfs_buf source = { 0 };
+
+	if (!at || !shfs_ends_with(path, ".pyc"))
+		return 0;
+	name = at + sizeof(cache) - 1;
+	dot = strchr(name, '.');
+	shfs_buf_add(&source, path, (size_t)(at - path));
+	shfs_buf_printf(&source, "/%.*s.py", (int)(dot - name), name);
+	return source.failed ? -ENOMEM : MIN(closure_add_disk(c, source.data, false), 0);
+}
+
+/* PREFIX/lib/python3.11/…: os.py and lib-dynload there, and PREFIX/pyvenv.cfg. */
+static int add_landmarks_of(struct shfs_closure *c, const char *path)
+{
+	static const char *const names[] = { "os.py", "lib-dynload", "site-packages",
+		                             "../python3/dist-packages",
+		                             "../../pyvenv.cfg" };
+	const char *at = strstr(path, "/lib/python3"), *end;
+	int r = 0;
+
+	end = at ? strchr(at + strlen("/lib/python3"), '/') : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(names) && end && !r; i++) {
+		_cleanup_buf_ struct shfs_buf mark = { 0 };
+
+		shfs_buf_add(&mark, path, (size_t)(end - path) + 1);
+		shfs_buf_str(&mark, names[i]);
+		r = mark.failed ? -ENOMEM : MIN(closure_add_disk(c, mark.data, false), 0);
+	}
+	return r;
+}
+
+/* SITE/ruamel.yaml-0.17.21-nspkg.pth: the directory SITE/ruamel, of other packages, too.
+ */
+static int add_namespace_of(struct shfs_closure *c, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *dot = strchr(slash, '.');
+	_cleanup_free_ char *dir = NULL;
+
+	if (!dot || !shfs_ends_with(path, "-nspkg.pth"))
+		return 0;
+	dir = strndup(path, (size_t)(dot - path));
+	return dir ? MIN(closure_add_disk(c, dir, false), 0) : -ENOMEM;
+}
+
+int closure_add_guesses(struct shfs_closure *c)
+{
+	int r = 0;
+
+	/* what is added comes behind, and is looked at, too */
+	for (struct shfs_closure_file *f = c->files; f && !r; f = f->hh.next) {
+		if (f->kind != SHFS_CLOSURE_FILE)
+			continue;
+		r = add_source_of(c, f->path);
+		if (!r)
+			r = add_landmarks_of(c, f->path);
+		if (!r)
+			r = add_namespace_of(c, f->path);
+	}
+	return r;
+}
