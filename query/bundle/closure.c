@@ -15,8 +15,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINKS_MAX 40   /* on one way, as the kernel's */
-#define HEAD_MAX  4096 /* in which a private key begins */
+#define LINKS_MAX 40 /* on one way, as the kernel's */
+/* Each installation of a package makes it anew, of what lies there. */
+#define LINKER_CACHE "/etc/ld.so.cache"
+#define HEAD_MAX     4096 /* in which a private key begins */
 
 /* A path that steps wrote. */
 struct shfs_closure_path {
@@ -493,6 +495,8 @@ static int add_found(struct shfs_closure *c, const struct shfs_use *use)
 		return use->kind == SHFS_USE_READ
 		               ? MIN(closure_add_disk(c, use->path, true), 0)
 		               : 0;
+	if (!strcmp(use->path, LINKER_CACHE))
+		return MIN(closure_add_disk(c, use->path, true), 0);
 	file = shfs_workflow_file_of(c->wf, use->read_id);
 	if (file && file->step)
 		return 0; /* a step makes it, or takes it */

@@ -4,10 +4,14 @@
  * its directory. No record says so yet. */
 #include "query/bundle/closure.h"
 
+#include "common/io.h"
 #include "common/path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+
+#define PTH_MAX 65536
 
 /* DIR/__pycache__/NAME.cpython-311.pyc: DIR/NAME.py. */
 static int add_source_of(struct shfs_closure *c, const char *path)
@@ -45,17 +49,38 @@ static int add_landmarks_of(struct shfs_closure *c, const char *path)
 	return r;
 }
 
-/* SITE/ruamel.yaml-0.17.21-nspkg.pth: the directory SITE/ruamel, of other packages, too.
- */
-static int add_namespace_of(struct shfs_closure *c, const char *path)
+/* Adds the directory that a line names by the words of a tuple: *('ruamel', 'yaml'). */
+static int add_tuple(struct shfs_closure *c, const char *site, size_t site_len,
+                     const char *words)
 {
-	const char *slash = strrchr(path, '/'), *dot = strchr(slash, '.');
-	_cleanup_free_ char *dir = NULL;
+	const char *end = strchr(words, ')');
+	_cleanup_buf_ struct shfs_buf dir = { 0 };
 
-	if (!dot || !shfs_ends_with(path, "-nspkg.pth"))
+	shfs_buf_add(&dir, site, site_len);
+	for (const char *p = words; end && (p = strchr(p, '\'')) && p < end;) {
+		size_t len = strcspn(++p, "'\n");
+
+		shfs_buf_char(&dir, '/');
+		shfs_buf_add(&dir, p, len);
+		p += len + (p[len] == '\'');
+	}
+	return dir.failed ? -ENOMEM : MIN(closure_add_disk(c, dir.data, false), 0);
+}
+
+/* SITE/NAME-nspkg.pth: the directories of packages that others add to. */
+static int add_namespaces_of(struct shfs_closure *c, const char *path)
+{
+	static const char before[] = "*('";
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = 0;
+
+	if (!shfs_ends_with(path, "-nspkg.pth") ||
+	    shfs_read_file_at(AT_FDCWD, path, PTH_MAX, &text) || !text.len)
 		return 0;
-	dir = strndup(path, (size_t)(dot - path));
-	return dir ? MIN(closure_add_disk(c, dir, false), 0) : -ENOMEM;
+	for (const char *p = text.data; !r && (p = strstr(p, before));
+	     p += sizeof(before) - 1)
+		r = add_tuple(c, path, (size_t)(strrchr(path, '/') - path), p);
+	return r;
 }
 
 int closure_add_guesses(struct shfs_closure *c)
@@ -70,7 +95,7 @@ int closure_add_guesses(struct shfs_closure *c)
 		if (!r)
 			r = add_landmarks_of(c, f->path);
 		if (!r)
-			r = add_namespace_of(c, f->path);
+			r = add_namespaces_of(c, f->path);
 	}
 	return r;
 }

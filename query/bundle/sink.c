@@ -98,9 +98,7 @@ int shfs_sink_begin_tar(struct shfs_sink *sink, int fd, const char *prefix, bool
 		                    .hash = shfs_sha256_new() };
 	if (!sink->tar || !sink->hash)
 		return -ENOMEM;
-	/* names are bytes */
 	if (libarchive.archive_write_set_format_pax_restricted(sink->tar) ||
-	    libarchive.archive_write_set_options(sink->tar, "hdrcharset=BINARY") ||
 	    (zstd && libarchive.archive_write_add_filter_zstd(sink->tar)) ||
 	    libarchive.archive_write_set_bytes_in_last_block(sink->tar, 1) ||
 	    libarchive.archive_write_open(sink->tar, sink, NULL, write_piece, NULL))
@@ -131,7 +129,9 @@ static int begin_entry(struct shfs_sink *sink, const char *name, unsigned type,
 	r = libarchive.archive_write_header(sink->tar, entry);
 	libarchive.archive_entry_free(entry);
 	shfs_buf_free(&path);
-	return r == ARCHIVE_OK ? 0 : tar_error(sink);
+	/* it warns of names that are not ASCII, and marks them as bytes */
+	return r == ARCHIVE_OK || (r == ARCHIVE_WARN && !sink->error) ? 0
+	                                                              : tar_error(sink);
 }
 
 /* -ESTALE: there are fewer bytes. */

@@ -23,7 +23,7 @@ static const struct shfs_export_format *const formats[] = {
 	&shfs_export_cwl,    &shfs_export_dot,      &shfs_export_json,
 	&shfs_export_jsonl,  &shfs_export_csv,      &shfs_export_prov,
 	&shfs_export_prov_o, &shfs_export_ro_crate, &shfs_export_workflow_crate,
-	&shfs_export_bundle,
+	&shfs_export_bundle, &shfs_export_oci,
 };
 
 static const struct shfs_export_format *find_format(const char *name)

@@ -48,8 +48,7 @@
 	F(archive_write_open)                                                            \
 	F(archive_write_open_fd)                                                         \
 	F(archive_write_set_bytes_in_last_block)                                         \
-	F(archive_write_set_format_pax_restricted)                                       \
-	F(archive_write_set_options)
+	F(archive_write_set_format_pax_restricted)
 
 /* Its functions, by their own names. NULL before shfs_libarchive_load. */
 extern struct shfs_libarchive {

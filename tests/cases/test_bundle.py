@@ -38,6 +38,8 @@ PROGRAMS = {
     "matplotlib": ("python3 /usr/lib/python3/dist-packages/matplotlib", {}, "SOURCE_DATE_EPOCH=0 /usr/bin/python3 -c 'import matplotlib; matplotlib.use(\"Agg\"); import matplotlib.pyplot as p; p.plot([1, 2]); p.savefig(\"out.png\")'", ["out.png"]),
     "R": ("Rscript", {"in": "1\n2\n"}, "Rscript --vanilla -e 'write.csv(summary(read.table(\"in\")), \"out\")'", ["out"]),
     "gnuplot": ("gnuplot", {"in": "1 2\n2 3\n"}, "gnuplot -e 'set terminal dumb; set output \"out\"; plot \"in\"'", ["out"]),
+    "java": ("java javac", {"A.java": "public class A { public static void main(String[] a) throws Exception { java.nio.file.Files.writeString(java.nio.file.Path.of(\"out\"), \"x\" + a.length); } }\n"}, "javac A.java && java A 1 2", ["A.class", "out"]),
+    "imagemagick": ("convert", {}, "convert -size 8x8 gradient:red-blue -resize 4x4 out.ppm", ["out.ppm"]),
     "node": ("node", {"in": "[2, 1]"}, "node -e 'const fs = require(\"fs\"); fs.writeFileSync(\"out\", JSON.stringify(JSON.parse(fs.readFileSync(\"in\")).sort()))'", ["out"]),
 }
 ALWAYS = ["gcc", "make", "pipeline", "sqlite3", "perl", "busybox", "git", "python", "numpy"]
@@ -309,3 +311,106 @@ def test_in_a_home_of_another_name(sandbox):
     sandbox.sh("mkdir '../some where'; mv ../b '../some where/the bundle'; ln -s 'some where/the bundle' ../b")
     sandbox.sh("mv in in.away")
     assert "home/out: OK" in run_bundle(sandbox).stdout
+
+
+# --- images ---
+
+CRUN = 'mount -t tmpfs tmpfs /sys/fs/cgroup && exec crun --cgroup-manager=disabled --root "$1" run "$2"'
+
+
+def needs(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            pytest.skip(f"no {program} here")
+
+
+def export_image(sandbox, *operands, to="../image.tar", **options):
+    return sandbox.shfs("export", "oci", *operands, "-f", "-o", to, timeout=90, **options)
+
+
+def unpack_image(sandbox, image="../image.tar"):
+    """By umoci; returns where."""
+    line = 'chmod -R u+w ../oci 2>/dev/null; rm -rf ../oci; mkdir -p ../oci/layout ../oci/state; tar xf "$1" -C ../oci/layout; umoci unpack --rootless --image ../oci/layout:latest ../oci/un'
+    sandbox.sh(line, image, timeout=90)
+    return f"{sandbox.home}/oci/un"
+
+
+def run_image(sandbox, where, check=True):
+    """By crun, without network, with nothing of the host."""
+    if not can_be_bare():
+        pytest.skip("no namespaces here")
+    config = json.loads(sandbox.read(f"{where}/config.json"))
+    config["process"].update(terminal=False, rlimits=[])
+    config["mounts"] = [mount for mount in config["mounts"] if mount["destination"] in ("/proc", "/dev", "/dev/shm")]
+    config["linux"]["namespaces"].append({"type": "network"})
+    for ids in "uidMappings", "gidMappings":
+        config["linux"][ids] = [{"containerID": 0, "hostID": 0, "size": 1}]
+    sandbox.write(f"{where}/config.json", json.dumps(config))
+    return sandbox.run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", CRUN, "sh", f"{sandbox.home}/oci/state", f"b{os.getpid()}",
+                       cwd=where, check=check, timeout=90)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if ALL or name in ALWAYS])
+def test_images(sandbox, name):
+    """skopeo and umoci take the image; crun runs it, and the same bytes come out."""
+    needs("skopeo", "umoci", "crun")
+    line, results = prepare(sandbox, name)
+    command = record(sandbox, "sh", "-c", line)
+    assert not export_image(sandbox, command).stderr
+    sandbox.shfs("export", "oci", command, "-o", "../again.tar", timeout=90)
+    sandbox.sh("cmp ../image.tar ../again.tar; ! tar tf ../image.tar 2>&1 | grep ^tar:")
+    shown = json.loads(sandbox.run("skopeo", "inspect", f"oci-archive:{sandbox.home}/image.tar").stdout)
+    assert shown["Os"] == "linux" and len(shown["Layers"]) == 2
+    where = unpack_image(sandbox)
+    ran = run_image(sandbox, where)
+    for result in results:
+        assert f"{result}: OK" in ran.stdout
+        assert sandbox.read(f"{where}/rootfs{sandbox.project}/{result}") == sandbox.read(result)
+
+
+def test_layers_of_images(sandbox):
+    """What is of the machine is one layer, which stays the same when the inputs change; docker's form is there, too."""
+    needs("skopeo")
+    sandbox.write("in", "b\na\n")
+    layers = []
+    for _ in range(2):
+        command = record(sandbox, "sort", "in", "-o", "out")
+        export_image(sandbox, command)
+        for form in "oci-archive", "docker-archive":
+            shown = json.loads(sandbox.run("skopeo", "inspect", f"{form}:{sandbox.home}/image.tar").stdout)
+            assert len(shown["Layers"]) == 2
+        layers.append(json.loads(sandbox.run("skopeo", "inspect", "--raw", f"oci-archive:{sandbox.home}/image.tar").stdout)["layers"])
+        sandbox.sh("printf 'd\\nc\\n' > in; rm out")
+    names = [[sorted(sandbox.sh('tar xOf ../image.tar "blobs/sha256/$1" | tar t', layer["digest"][7:]).stdout.split()) for layer in layers[1]]]
+    assert any(name.endswith("libc.so.6") for name in names[0][0]) and not any("project" in name for name in names[0][0])
+    assert f"{sandbox.project[1:]}/in" in names[0][1] and ".bundle/steps.sh" in names[0][1]
+    assert layers[0][1]["digest"] != layers[1][1]["digest"]
+
+
+def test_a_lost_file_of_an_image(sandbox):
+    """Needed files are noticed when they are gone; a damaged image is not taken."""
+    needs("skopeo", "umoci", "crun")
+    line, _ = prepare(sandbox, "pipeline")
+    export_image(sandbox, record(sandbox, "sh", "-c", line))
+    run_image(sandbox, unpack_image(sandbox))
+    for lost in "mawk", "libc.so.6", "/in":
+        where = unpack_image(sandbox)
+        sandbox.sh('found=$(find "$1/rootfs" -path "*$2" -type f | head -n 1); test -n "$found" && rm "$found"', where, lost)
+        assert run_image(sandbox, where, check=False).status, lost
+    sandbox.sh("python3 -c \"d = bytearray(open('../image.tar', 'rb').read()); i = d.index(b'GNU C Library'); d[i] ^= 1; open('../bad.tar', 'wb').write(d)\"")
+    assert sandbox.run("skopeo", "copy", f"oci-archive:{sandbox.home}/bad.tar", f"dir:{sandbox.home}/copied", check=False).status
+    sandbox.run("skopeo", "copy", f"oci-archive:{sandbox.home}/image.tar", f"dir:{sandbox.home}/copied2")
+
+
+def test_images_on_bad_ground(sandbox):
+    """No room, an output that exists, a secret."""
+    token = "geheim-4712"
+    sandbox.write(".env", token)
+    sandbox.write("in", "in\n")
+    command = record(sandbox, "sh", "-c", "cat in .env | wc -c > out")
+    made = export_image(sandbox, command, check=3)
+    assert ".env is secret" in made.stderr and not sandbox.sh(f"grep -l {token} ../image.tar", check=False).stdout
+    sandbox.shfs("export", "oci", command, "-o", "../image.tar", check=4)
+    full = 'mount -t tmpfs -o size=1m tmpfs /mnt && shfs export oci "$0" -o /mnt/i.tar; echo =$?; ls -A /mnt'
+    made = sandbox.run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", full, command, check=False, timeout=60)
+    assert made.stdout == "=1\n" and "No space left on device" in made.stderr, made
