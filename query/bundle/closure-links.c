@@ -52,7 +52,10 @@ static int add_links_in(struct shfs_closure *c, const char *dir)
 
 int closure_add_links(struct shfs_closure *c)
 {
-	int r = add_links_in(c, "/");
+	int r;
+
+	c->guesses = true;
+	r = add_links_in(c, "/");
 
 	/* the directories that links bring are added behind the others */
 	for (struct shfs_closure_file *f = c->files; f && !r; f = f->hh.next)

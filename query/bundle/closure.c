@@ -134,7 +134,9 @@ int shfs_closure_add_directory(struct shfs_closure *c, const char *path)
 
 static int add_link(struct shfs_closure *c, const char *path, const char *target)
 {
-	struct shfs_closure_file link = { .kind = SHFS_CLOSURE_LINK, .mode = 0777 };
+	struct shfs_closure_file link = { .kind = SHFS_CLOSURE_LINK,
+		                          .mode = 0777,
+		                          .guessed = c->guesses };
 
 	if (shfs_closure_find(c, path))
 		return 0;

@@ -24,6 +24,7 @@ struct shfs_closure_file {
 	enum shfs_closure_kind kind;
 	bool system;   /* of the machine: a program, a library, configuration */
 	char *target;  /* of a link */
+	bool guessed;  /* a link that may not have been gone through */
 	char *lies_at; /* of a file: where its bytes are on the disk; NULL: in the store,
 	                * or it is empty */
 	struct shfs_object_id object; /* if flags have SHFS_CONTENT_OBJECT */
@@ -50,6 +51,7 @@ struct shfs_closure {
 	struct shfs_rules *rules;
 	struct shfs_names homes;
 	struct shfs_closure_path *written; /* by the steps so far */
+	bool guesses;                      /* what is added now is a guess */
 };
 
 _must_check_ int shfs_closure_new(struct shfs_workflow *wf, struct shfs_store *store,

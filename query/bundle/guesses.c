@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs look for and do not open, as far as it follows from what they opened: for
- * Python, which wants the source beside a compiled module, and a file by which it knows
- * its directory. No record says so yet. */
+/* What programs look for and do not open, as far as it follows from what they opened: by
+ * Python, the source beside a compiled module, and files by which it knows its
+ * directories; by R, those by which it knows a package. No record says so yet. */
 #include "query/bundle/closure.h"
 
 #include "common/io.h"
@@ -83,6 +83,25 @@ static int add_namespaces_of(struct shfs_closure *c, const char *path)
 	return r;
 }
 
+/* LIBRARY/library/PACKAGE/…, of R: by these it knows a package. */
+static int add_marks_of_package(struct shfs_closure *c, const char *path)
+{
+	static const char *const names[] = { "DESCRIPTION", "NAMESPACE", "help", "html",
+		                             "R" };
+	const char *at = strstr(path, "/library/"), *end;
+	int r = 0;
+
+	end = at ? strchr(at + strlen("/library/"), '/') : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(names) && end && !r; i++) {
+		_cleanup_buf_ struct shfs_buf mark = { 0 };
+
+		shfs_buf_add(&mark, path, (size_t)(end - path) + 1);
+		shfs_buf_str(&mark, names[i]);
+		r = mark.failed ? -ENOMEM : MIN(closure_add_disk(c, mark.data, false), 0);
+	}
+	return r;
+}
+
 int closure_add_guesses(struct shfs_closure *c)
 {
 	int r = 0;
@@ -96,6 +115,8 @@ int closure_add_guesses(struct shfs_closure *c)
 			r = add_landmarks_of(c, f->path);
 		if (!r)
 			r = add_namespaces_of(c, f->path);
+		if (!r)
+			r = add_marks_of_package(c, f->path);
 	}
 	return r;
 }

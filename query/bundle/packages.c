@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LIST_MAX (64u << 20)
 
@@ -52,6 +53,17 @@ static const struct shfs_closure_file *find_line(const struct shfs_closure *c,
 	return merged.failed ? NULL : shfs_closure_find(c, merged.data);
 }
 
+/* Many packages have the directory that a link leads to; one has a link to a file. (The
+ * links for the compiler are of others: libz.so.) */
+static bool is_of_one(const struct shfs_closure_file *file)
+{
+	struct stat st;
+
+	return file->kind == SHFS_CLOSURE_FILE ||
+	       (file->kind == SHFS_CLOSURE_LINK && !file->guessed &&
+	        !stat(file->path, &st) && S_ISREG(st.st_mode));
+}
+
 /* Reads the list of one package. *first: a file of the closure that it has, or NULL. */
 static int read_list(struct bundle_packages *p, const struct shfs_closure *c,
                      const char *list, const char **first)
@@ -67,11 +79,10 @@ static int read_list(struct bundle_packages *p, const struct shfs_closure *c,
 	     line = strtok_r(NULL, "\n", &save)) {
 		const struct shfs_closure_file *file = find_line(c, line);
 
-		if (!file || file->kind == SHFS_CLOSURE_DIRECTORY)
+		if (!file || !is_of_one(file))
 			continue;
 		r = note_owned(p, file->path);
-		if (file->kind == SHFS_CLOSURE_FILE)
-			*first = *first ?: file->path;
+		*first = *first ?: file->path;
 	}
 	return r;
 }

@@ -23,7 +23,7 @@ static const struct shfs_export_format *const formats[] = {
 	&shfs_export_cwl,    &shfs_export_dot,      &shfs_export_json,
 	&shfs_export_jsonl,  &shfs_export_csv,      &shfs_export_prov,
 	&shfs_export_prov_o, &shfs_export_ro_crate, &shfs_export_workflow_crate,
-	&shfs_export_bundle, &shfs_export_oci,
+	&shfs_export_bundle, &shfs_export_oci,      &shfs_export_dockerfile,
 };
 
 static const struct shfs_export_format *find_format(const char *name)
@@ -148,6 +148,7 @@ static int make_workflow_of_command(struct shfs_export *x, struct shfs_index *in
 {
 	int r = shfs_workflow_new_of_command(index, command_id, &x->wf);
 
+	x->of_command = true;
 	if (!r)
 		r = shfs_workflow_order(x->wf, true);
 	return r ? r : shfs_workflow_follow(x->wf);

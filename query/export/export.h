@@ -23,6 +23,7 @@ struct shfs_export {
 	const struct shfs_config *config;
 	const char *path; /* of the output; NULL: standard output */
 	bool force;       /* it may be overwritten */
+	bool of_command;  /* the targets are all that a command left */
 	char *data;       /* the directory with files that are taken along, or NULL */
 	const struct shfs_handed *handed; /* of CWL, while it is written */
 	/* for a crate */

@@ -414,3 +414,55 @@ def test_images_on_bad_ground(sandbox):
     full = 'mount -t tmpfs -o size=1m tmpfs /mnt && shfs export oci "$0" -o /mnt/i.tar; echo =$?; ls -A /mnt'
     made = sandbox.run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", full, command, check=False, timeout=60)
     assert made.stdout == "=1\n" and "No space left on device" in made.stderr, made
+
+
+# --- Dockerfiles ---
+
+
+def export_dockerfile(sandbox, *operands, **options):
+    sandbox.sh("rm -rf ../docker")
+    return sandbox.shfs("export", "dockerfile", *operands, "-o", "../docker", timeout=90, **options)
+
+
+def packages_of(sandbox):
+    """{package: version} of the Dockerfile."""
+    text = sandbox.read("../docker/Dockerfile").decode()
+    return dict(re.findall(r"^    (\S+?)=(\S+)", text, re.M))
+
+
+@pytest.mark.parametrize("name", ["pipeline", "perl", "gcc"])
+def test_dockerfiles(sandbox, name):
+    """Its packages, as they are installed, and what it copies are enough. (No registry is asked: the files of the
+    packages and of what is essential stand for the image.)"""
+    line, results = prepare(sandbox, name)
+    command = record(sandbox, "sh", "-c", line)
+    made = export_dockerfile(sandbox, command)
+    packages = packages_of(sandbox)
+    assert not made.stderr and packages
+    installed = sandbox.run("dpkg-query", "-W", "-f", "${Package}=${Version} ${Essential}\\n").stdout.split("\n")
+    assert not {f"{package}={version}" for package, version in packages.items()} - {line.split(" ")[0] for line in installed}
+    essential = {line.split("=")[0] for line in installed if line.endswith(" yes")}
+    listed = sandbox.run("dpkg-query", "-L", *sorted(essential | set(packages)), "libcrypt1", "libtinfo6", "libselinux1", "libacl1").stdout.split("\n")
+    sandbox.sh("mkdir -p ../image/usr/bin ../image/usr/sbin ../image/usr/lib ../image/usr/lib64; cp -a --parents -t ../image /bin /lib /lib64 /sbin")
+    files = [path for path in listed if path.startswith("/") and (os.path.islink(path) or os.path.isfile(path)) and os.access(path, os.R_OK)]
+    sandbox.run("tar", "c", "--null", "-T", "-", "-f", "../image.tar", "-P", input="\0".join(sorted(set(files))), timeout=90)
+    sandbox.sh("tar xf ../image.tar -C ../image && cp -a ../docker/root/. ../image/ && mkdir -p ../image/proc ../image/dev", timeout=90)
+    if not can_be_bare():
+        pytest.skip("no namespaces here")
+    ran = sandbox.sh("exec bwrap --unshare-all --clearenv --bind ../image / --proc /proc --dev /dev --chdir / /bin/sh /.bundle/steps.sh", timeout=60)
+    for result in results:
+        assert f"{result}: OK" in ran.stdout
+    assert not any(path.endswith("/libc.so.6") for path in sandbox.sh("find ../docker/root").stdout.split())
+
+
+def test_dockerfile_has_what_no_package_has(sandbox):
+    """Programs that were built here are copied."""
+    program = sandbox.compile("own", "#include <stdio.h>\nint main(void) { puts(\"own\"); return 0; }\n")
+    command = record(sandbox, "sh", "-c", f"{program} > out")
+    export_dockerfile(sandbox, command)
+    assert os.access(f"{sandbox.home}/docker/root{program}", os.X_OK) and "libc6" in packages_of(sandbox)
+    readme = sandbox.read("../docker/README.md").decode()
+    assert "docker build" in readme and "FROM " in sandbox.read("../docker/Dockerfile").decode()
+    assert export_dockerfile(sandbox, command).status == 0
+    again = sandbox.shfs("export", "dockerfile", command, "-o", "../docker", check=4)
+    assert "no empty directory" in again.stderr

@@ -200,6 +200,8 @@ def strings(text):
 
 def check_sql(path, text):
     """query/ reads views and nothing else."""
+    if path == "query/bundle/dockerfile.c":
+        return  # its FROM is Docker's
     found = list(strings(text))
     everything = " ".join(value for _, value in found)
     named_here = set(re.findall(r"(\w+)\s*(?:\([^()]*\))?\s+AS\s+(?:MATERIALIZED\s*)?\(", everything))
