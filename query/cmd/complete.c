@@ -248,7 +248,7 @@ static void complete_words(const char *cur, const char *kind)
 {
 	static const struct {
 		const char *kind; /* its kind in the help */
-		const char *words[13];
+		const char *words[16];
 	} kinds[] = {
 		{ "WHEN", { "auto", "always", "never" } },
 		{ "SHELL", { "bash", "zsh", "fish" } },
@@ -258,7 +258,8 @@ static void complete_words(const char *cur, const char *kind)
 		{ "SIZE", { "+1M", "+10M", "+100M" } },
 		{ "FORMAT",
 		  { "sh", "make", "snakemake", "cwl", "dot", "json", "jsonl", "csv",
-		    "prov", "prov-o", "ro-crate", "workflow-crate", "tar" } },
+		    "prov", "prov-o", "ro-crate", "workflow-crate", "bundle", "oci",
+		    "dockerfile", "tar" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)

@@ -315,7 +315,7 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 
 const struct shfs_command shfs_cmd_export = {
 	.name = "export",
-	.args = "FORMAT [FILE[@N]]…",
+	.args = "FORMAT [FILE[@N]|COMMAND]…",
 	.summary = "Write the commands behind files as a script or a workflow",
 	.description =
 		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
@@ -323,9 +323,11 @@ const struct shfs_command shfs_cmd_export = {
 		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
 		"workflow-crate: a directory with all contents. A file that no "
 		"repeatable\n"
-		"command made is taken from the store. tar writes no commands, but an\n"
-		"archive for shfs import, of the whole store or of what it has of the\n"
-		"files at or below each FILE.",
+		"command made is taken from the store. bundle (a directory, or a tar),\n"
+		"oci (an image) and dockerfile carry all that the commands need, to run\n"
+		"where nothing else is; they also take one COMMAND. tar writes no\n"
+		"commands, but an archive for shfs import, of the whole store or of what\n"
+		"it has of the files at or below each FILE.",
 	.options = {
 	{ "output", 'o', "FILE", "write to this file, or directory",
 	  .text = &opts.output },
