@@ -24,9 +24,8 @@ static bool is_command(const struct shfs_step *step)
 	return !step->source;
 }
 
-/* Adds the directories that the step needs, unless an earlier step has made them. */
-static int add_directories(struct bundle *b, const struct shfs_step *step,
-                           const struct shfs_uses *made)
+/* Adds the directories that the step needs, unless a step before has made them. */
+static int add_directories(struct bundle *b, const struct shfs_step *step)
 {
 	int r = 0;
 
@@ -39,42 +38,13 @@ static int add_directories(struct bundle *b, const struct shfs_step *step,
 
 		if (!path)
 			return -ENOMEM;
-		if (made && shfs_uses_make_dir(made, path))
+		if (shfs_closure_is_made(b->closure, path))
 			continue;
 		r = closure_walk(b->closure, path, &place);
 		if (!r)
 			r = shfs_closure_add_directory(b->closure, place);
 	}
 	return r;
-}
-
-/* The same, looking at what all commands before it made. */
-static int add_directories_of(struct bundle *b, size_t index)
-{
-	const struct shfs_step *step = b->x->wf->steps[index];
-
-	for (size_t i = 0; i < index; i++) {
-		_cleanup_uses_ struct shfs_uses uses = { 0 };
-		const struct shfs_step *before = b->x->wf->steps[i];
-		int r = is_command(before)
-		                ? shfs_uses_load(b->x->wf->index,
-		                                 before->entry->command.command_id, 0, 0,
-		                                 &uses)
-		                : 0;
-
-		if (r)
-			return r;
-		for (size_t k = 0; k < step->dirs.n; k++) {
-			_cleanup_free_ char *path =
-				shfs_path_join(b->x->wf->base, step->dirs.list[k]);
-
-			if (!path)
-				return -ENOMEM;
-			if (shfs_uses_make_dir(&uses, path))
-				return add_directories(b, step, &uses);
-		}
-	}
-	return add_directories(b, step, NULL);
 }
 
 static int plan_steps(struct bundle *b)
@@ -101,7 +71,7 @@ static int plan_steps(struct bundle *b)
 			                             step->source->lies_at);
 		}
 		if (!r)
-			r = add_directories_of(b, i);
+			r = add_directories(b, step);
 	}
 	bundle_end_steps(b);
 	b->mtime_ns -= b->mtime_ns % SHFS_NSEC_PER_SEC;

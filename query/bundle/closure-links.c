@@ -54,7 +54,7 @@ int closure_add_links(struct shfs_closure *c)
 {
 	int r;
 
-	c->guesses = true;
+	c->guessing = true;
 	r = add_links_in(c, "/");
 
 	/* the directories that links bring are added behind the others */

@@ -4,7 +4,6 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "common/path.h"
-#include "query/history/uses.h"
 #include "store/capture/rules.h"
 #include "store/capture/secrecy.h"
 #include "store/objects/object.h"
@@ -20,37 +19,62 @@
 #define LINKER_CACHE "/etc/ld.so.cache"
 #define HEAD_MAX     4096 /* in which a private key begins */
 
-/* A path that steps wrote. */
+/* A path of a set. */
 struct shfs_closure_path {
 	UT_hash_handle hh;
 	char path[];
 };
 
-static int note_written(struct shfs_closure *c, const char *path)
+int closure_note_path(struct shfs_closure_path **set, const char *path)
 {
 	struct shfs_closure_path *p;
 	size_t size = strlen(path) + 1;
 
-	HASH_FIND_STR(c->written, path, p);
+	HASH_FIND_STR(*set, path, p);
 	if (p)
 		return 0;
 	p = calloc(1, sizeof(*p) + size);
 	if (!p)
 		return -ENOMEM;
 	memcpy(p->path, path, size);
-	HASH_ADD_STR(c->written, path, p);
+	HASH_ADD_STR(*set, path, p);
 	if (p->hh.tbl)
-		return 0;
+		return 1;
 	free(p);
 	return -ENOMEM;
 }
 
-static bool is_written(const struct shfs_closure *c, const char *path)
+bool closure_has_path(struct shfs_closure_path *set, const char *path)
 {
 	struct shfs_closure_path *p;
 
-	HASH_FIND_STR(c->written, path, p);
+	HASH_FIND_STR(set, path, p);
 	return p;
+}
+
+void closure_free_paths(struct shfs_closure_path **set)
+{
+	struct shfs_closure_path *p, *next;
+
+	HASH_ITER (hh, *set, p, next) {
+		HASH_DEL(*set, p);
+		free(p);
+	}
+}
+
+bool shfs_closure_is_made(const struct shfs_closure *c, const char *path)
+{
+	_cleanup_free_ char *dir = strdup(path);
+	char *slash;
+
+	for (; dir && *dir; *slash = 0) {
+		if (closure_has_path(c->written, dir))
+			return true;
+		slash = strrchr(dir, '/');
+		if (!slash)
+			break;
+	}
+	return false;
 }
 
 /* --- what is there --- */
@@ -105,11 +129,12 @@ static int add_file(struct shfs_closure *c, struct shfs_closure_file *file)
 	return -ENOMEM;
 }
 
-static int add_missing(struct shfs_closure *c, const char *path, const char *why)
+int closure_add_missing(struct shfs_closure *c, const char *path, const char *why)
 {
-	for (size_t i = 0; i < c->n_missing; i++)
-		if (!strcmp(c->missing[i].path, path))
-			return 0;
+	int r = closure_note_path(&c->known_missing, path);
+
+	if (r <= 0)
+		return r;
 	if (!MAKE_ROOM(c->missing, c->n_missing, c->cap_missing))
 		return -ENOMEM;
 	c->missing[c->n_missing].why = why;
@@ -132,11 +157,11 @@ int shfs_closure_add_directory(struct shfs_closure *c, const char *path)
 	                                        : 0755 });
 }
 
-static int add_link(struct shfs_closure *c, const char *path, const char *target)
+int closure_add_link(struct shfs_closure *c, const char *path, const char *target)
 {
 	struct shfs_closure_file link = { .kind = SHFS_CLOSURE_LINK,
 		                          .mode = 0777,
-		                          .guessed = c->guesses };
+		                          .guessed = c->guessing };
 
 	if (shfs_closure_find(c, path))
 		return 0;
@@ -174,23 +199,39 @@ static int follow_link(struct shfs_closure *c, struct way *w, size_t parent,
                        const char *rest)
 {
 	struct shfs_buf way = { 0 };
+	const struct shfs_closure_file *known = shfs_closure_find(c, w->at.data);
 	char target[4096];
-	ssize_t n = readlink(w->at.data, target, sizeof(target) - 1);
 	int r;
 
-	if (n < 0)
-		return -errno;
-	target[n] = 0;
 	if (++w->n_links > LINKS_MAX)
 		return -ELOOP;
-	r = add_link(c, w->at.data, target);
-	if (r)
-		return r;
+	if (known) {
+		snprintf(target, sizeof(target), "%s", known->target);
+	} else {
+		ssize_t n = readlink(w->at.data, target, sizeof(target) - 1);
+
+		if (n < 0)
+			return -errno;
+		target[n] = 0;
+		r = closure_add_link(c, w->at.data, target);
+		if (r)
+			return r;
+	}
 	shfs_buf_printf(&way, "%s/%s", target, rest);
 	free(w->rest);
 	w->rest = shfs_buf_take(&way);
 	cut_way(w, *target == '/' ? 0 : parent);
 	return w->rest ? 0 : -ENOMEM;
+}
+
+/* Is it a link: as it was recorded, or as the disk has it? */
+static bool is_link(const struct shfs_closure *c, const char *path)
+{
+	const struct shfs_closure_file *known = shfs_closure_find(c, path);
+	struct stat st;
+
+	return known ? known->kind == SHFS_CLOSURE_LINK
+	             : !lstat(path, &st) && S_ISLNK(st.st_mode);
 }
 
 /* One component. */
@@ -199,7 +240,6 @@ static int step_on(struct shfs_closure *c, struct way *w)
 	char *name = w->rest + strspn(w->rest, "/");
 	size_t len = strcspn(name, "/"), parent = w->at.len;
 	char *rest = name + len + strspn(name + len, "/");
-	struct stat st;
 	int r = 0;
 
 	if (len == 2 && !memcmp(name, "..", 2)) {
@@ -211,7 +251,7 @@ static int step_on(struct shfs_closure *c, struct way *w)
 		shfs_buf_add(&w->at, name, len);
 		if (w->at.failed)
 			return -ENOMEM;
-		if (!lstat(w->at.data, &st) && S_ISLNK(st.st_mode))
+		if (is_link(c, w->at.data))
 			return follow_link(c, w, parent, rest);
 		if (*rest)
 			r = shfs_closure_add_directory(c, w->at.data);
@@ -237,7 +277,7 @@ int closure_walk(struct shfs_closure *c, const char *path, char **out)
 
 /* --- what must not be taken --- */
 
-static bool is_of_kernel(const char *path)
+bool closure_is_of_kernel(const char *path)
 {
 	static const char *const trees[] = { "/dev", "/proc", "/run", "/sys" };
 
@@ -274,7 +314,7 @@ static const char *why_not_taken(const struct shfs_closure *c, const char *path)
 	static const char *const passwords[] = { "/etc/gshadow", "/etc/gshadow-",
 		                                 "/etc/shadow", "/etc/shadow-" };
 
-	if (is_of_kernel(path))
+	if (closure_is_of_kernel(path))
 		return "belongs to the running system, and is left out";
 	for (size_t i = 0; i < ARRAY_SIZE(passwords); i++)
 		if (!strcmp(path, passwords[i]))
@@ -340,8 +380,7 @@ static const char *why_not_there(const struct shfs_closure_file *f)
 	return has_private_key(fd) ? "is secret, and is left out" : NULL;
 }
 
-/* The path in the closure: with the links of its directories followed. */
-static int place_of(struct shfs_closure *c, const char *path, char **out)
+int closure_place(struct shfs_closure *c, const char *path, char **out)
 {
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *dir = strndup(path, (size_t)(slash - path)), *found = NULL;
@@ -379,8 +418,8 @@ int shfs_closure_add_version(struct shfs_closure *c, const struct shfs_version *
 	int r;
 
 	if (why)
-		return add_missing(c, v->path, why);
-	r = place_of(c, at, &f.path);
+		return closure_add_missing(c, v->path, why);
+	r = closure_place(c, at, &f.path);
 	if (r)
 		return r;
 	if (shfs_closure_find(c, f.path)) {
@@ -395,7 +434,7 @@ int shfs_closure_add_version(struct shfs_closure *c, const struct shfs_version *
 		return add_file(c, &f);
 	free(f.path);
 	free(f.lies_at);
-	return add_missing(c, v->path, why);
+	return closure_add_missing(c, v->path, why);
 }
 
 int closure_add_disk(struct shfs_closure *c, const char *path, bool must)
@@ -407,13 +446,15 @@ int closure_add_disk(struct shfs_closure *c, const char *path, bool must)
 	int r;
 
 	if (why || stat(path, &st))
-		return !must ? 0 : add_missing(c, path, why ?: "is not there any more");
+		return !must ? 0
+		             : closure_add_missing(c, path,
+		                                   why ?: "is not there any more");
 	r = closure_walk(c, path, &place);
 	if (r)
 		return r;
 	why = why_not_taken(c, place);
 	if (why)
-		return must ? add_missing(c, path, why) : 0;
+		return must ? closure_add_missing(c, path, why) : 0;
 	if (shfs_closure_find(c, place))
 		return 0;
 	if (S_ISDIR(st.st_mode))
@@ -427,7 +468,7 @@ int closure_add_disk(struct shfs_closure *c, const char *path, bool must)
 	why = why_not_there(&f);
 	if (why) {
 		free(f.lies_at);
-		return must ? add_missing(c, path, why) : 0;
+		return must ? closure_add_missing(c, path, why) : 0;
 	}
 	f.path = TAKE_PTR(place);
 	return add_file(c, &f) ?: 1;
@@ -517,12 +558,11 @@ static int add_use(struct shfs_closure *c, const struct shfs_use *use)
 	bool was_there = use->kind == SHFS_USE_READ || use->kind == SHFS_USE_CHANGED ||
 	                 use->kind == SHFS_USE_REMOVED || use->kind == SHFS_USE_TOUCHED;
 
-	if (use->directory || !was_there || is_written(c, use->path))
+	if (use->directory || !was_there || closure_has_path(c->written, use->path))
 		return 0;
 	return add_found(c, use);
 }
 
-/* The sources of what a command accessed: a further one is a line here. */
 static int add_accesses(struct shfs_closure *c, const struct shfs_uses *uses)
 {
 	int r = 0;
@@ -531,7 +571,7 @@ static int add_accesses(struct shfs_closure *c, const struct shfs_uses *uses)
 		r = add_use(c, &uses->list[i]);
 	for (size_t i = 0; i < uses->n && !r; i++)
 		if (uses->list[i].kind <= SHFS_USE_MADE)
-			r = note_written(c, uses->list[i].path);
+			r = MIN(closure_note_path(&c->written, uses->list[i].path), 0);
 	return r;
 }
 
@@ -574,20 +614,27 @@ static int add_programs(struct shfs_closure *c, const struct shfs_step *step,
 	for (size_t i = 0; i < unseen.n && !r; i++) {
 		r = shfs_closure_add_program(c, unseen.list[i]);
 		if (r == -ENOENT)
-			r = add_missing(c, unseen.list[i], "is not there any more");
+			r = closure_add_missing(c, unseen.list[i],
+			                        "is not there any more");
 	}
 	return r;
 }
 
 int shfs_closure_add_step(struct shfs_closure *c, const struct shfs_step *step)
 {
+	_cleanup_(closure_clear_lookups) struct closure_lookups lookups = { 0 };
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
 	int r = shfs_uses_load(c->wf->index, step->entry->command.command_id, 0, 0,
 	                       &uses);
 
+	/* the sources of paths: a further one is a line here */
+	if (!r)
+		r = closure_begin_lookups(c, step, &lookups);
 	if (!r)
 		r = add_programs(c, step, &uses);
-	return r ? r : add_accesses(c, &uses);
+	if (!r)
+		r = add_accesses(c, &uses);
+	return r ? r : closure_add_lookups(c, &lookups, &uses);
 }
 
 int shfs_closure_add_program(struct shfs_closure *c, const char *name)
@@ -617,11 +664,9 @@ static int compare_files(const struct shfs_closure_file *a,
 
 int shfs_closure_finish(struct shfs_closure *c)
 {
-	int r = closure_add_guesses(c);
+	int r = shfs_closure_add_directory(c, "/tmp");
 
-	if (!r)
-		r = shfs_closure_add_directory(c, "/tmp");
-	if (!r)
+	if (!r && c->guesses)
 		r = closure_add_links(c);
 	if (!r)
 		HASH_SORT(c->files, compare_files);
@@ -664,7 +709,6 @@ int shfs_closure_new(struct shfs_workflow *wf, struct shfs_store *store,
 void shfs_closure_free(struct shfs_closure *c)
 {
 	struct shfs_closure_file *file, *next_file;
-	struct shfs_closure_path *path, *next_path;
 
 	if (!c)
 		return;
@@ -672,10 +716,8 @@ void shfs_closure_free(struct shfs_closure *c)
 		HASH_DEL(c->files, file);
 		closure_file_free(file);
 	}
-	HASH_ITER (hh, c->written, path, next_path) {
-		HASH_DEL(c->written, path);
-		free(path);
-	}
+	closure_free_paths(&c->written);
+	closure_free_paths(&c->known_missing);
 	for (size_t i = 0; i < c->n_missing; i++)
 		free(c->missing[i].path);
 	free(c->missing);

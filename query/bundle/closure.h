@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include "query/history/lookups.h"
+#include "query/history/uses.h"
 #include "query/rerun/workflow.h"
 
 struct shfs_config;
@@ -51,7 +53,9 @@ struct shfs_closure {
 	struct shfs_rules *rules;
 	struct shfs_names homes;
 	struct shfs_closure_path *written; /* by the steps so far */
-	bool guesses;                      /* what is added now is a guess */
+	struct shfs_closure_path *known_missing;
+	bool guesses;  /* of some commands it is not known what they looked up */
+	bool guessing; /* what is added now is a guess */
 };
 
 _must_check_ int shfs_closure_new(struct shfs_workflow *wf, struct shfs_store *store,
@@ -74,6 +78,9 @@ _must_check_ int shfs_closure_add_directory(struct shfs_closure *c, const char *
 _must_check_ int shfs_closure_add_program(struct shfs_closure *c, const char *name);
 /* Adds the links that lead to what is there, and sorts the files. The last call. */
 _must_check_ int shfs_closure_finish(struct shfs_closure *c);
+
+/* Has a step so far made the path, or a directory above it? */
+bool shfs_closure_is_made(const struct shfs_closure *c, const char *path);
 
 struct shfs_closure_file *shfs_closure_find(const struct shfs_closure *c,
                                             const char *path);
@@ -100,7 +107,33 @@ _must_check_ int closure_add_disk(struct shfs_closure *c, const char *path, bool
 _must_check_ int closure_walk(struct shfs_closure *c, const char *path, char **out);
 /* Adds the interpreter and the libraries of a program that lies on the disk. */
 _must_check_ int closure_add_needs(struct shfs_closure *c, const char *path);
-/* Adds what programs only look for, beside what they opened. */
-_must_check_ int closure_add_guesses(struct shfs_closure *c);
-/* Adds the links in directories of the closure that lead to what is in it. */
+/* What a command looked up, and all commands of its recording: a mount tells a name
+ * once. */
+struct closure_lookups {
+	struct shfs_lookups_list own, all;
+};
+/* Loads them, and adds the links as they were: before all paths of the step. */
+_must_check_ int closure_begin_lookups(struct shfs_closure *c,
+                                       const struct shfs_step *step,
+                                       struct closure_lookups *out);
+/* Adds what was looked up and not opened: files that have to be there, directories. */
+_must_check_ int closure_add_lookups(struct shfs_closure *c,
+                                     const struct closure_lookups *lookups,
+                                     const struct shfs_uses *uses);
+void closure_clear_lookups(struct closure_lookups *lookups);
+/* Adds the links in directories of the closure that lead to what is in it: for commands
+ * of which no lookups are recorded. */
 _must_check_ int closure_add_links(struct shfs_closure *c);
+_must_check_ int closure_add_link(struct shfs_closure *c, const char *path,
+                                  const char *target);
+_must_check_ int closure_add_missing(struct shfs_closure *c, const char *path,
+                                     const char *why);
+/* The path in the closure: with the links of its directories followed, and added. */
+_must_check_ int closure_place(struct shfs_closure *c, const char *path, char **out);
+/* Is it in /proc and the like? */
+bool closure_is_of_kernel(const char *path);
+
+/* Sets of paths; an empty one is NULL. Notes a path: 1; 0: it is there. */
+_must_check_ int closure_note_path(struct shfs_closure_path **set, const char *path);
+bool closure_has_path(struct shfs_closure_path *set, const char *path);
+void closure_free_paths(struct shfs_closure_path **set);

@@ -168,6 +168,37 @@ def test_as_it_was_executed(sandbox):
     assert b"<a b><it's><$x><><n\nl\xff>" in sandbox.read("../out") and show and data
 
 
+def test_what_was_only_looked_at(sandbox):
+    """Files that were not opened, directories, and links as they were then; what was not there stays away."""
+    sandbox.sh("touch -d 2001-02-03 marker; mkdir -p dir/empty one two; echo 1 > one/f; echo 2 > two/f; ln -s one link; ln -s nowhere dangling; printf 'out: in\\n\\tfalse\\n' > Makefile;"
+               "touch -d 2001-01-01 in; echo kept > out")
+    line = ("{ test -e marker && stat -c %Y,%s marker; test -d dir/empty && echo dir; readlink dangling; cat link/f; test -e away || echo away; make -s out && echo made; } > result")
+    command = record(sandbox, "sh", "-c", line)
+    wanted = sandbox.read("result")
+    assert wanted.split()[1:] == [b"dir", b"nowhere", b"1", b"away", b"made"]
+    sandbox.sh("ln -sfn two link; touch away; ln -s in other")
+    made = bundle(sandbox, command)
+    ran = run_bundle(sandbox)
+    assert "result: OK" in ran.stdout and not made.stderr, (made, ran)
+    assert not os.path.lexists(f"{sandbox.home}/b/root{sandbox.project}/away") and not os.path.lexists(f"{sandbox.home}/b/root{sandbox.project}/other")
+    lose(sandbox, "*/marker")
+    assert run_bundle(sandbox, check=False).status
+    sandbox.sh("rm marker; truncate -s 20M in")
+    made = bundle(sandbox, command, check=3)
+    assert "marker is not there any more" in made.stderr and "in was only looked at, is large" in made.stderr, made
+
+
+def test_recorded_to_be_bundled(sandbox):
+    """With record --bundle all contents are archived: what was changed or removed since is there."""
+    sandbox.sh("echo data > data; printf '#!/bin/sh\\ncat data data > out\\n' > run; chmod +x run")
+    sandbox.shfs("record", "--bundle", "--", "./run", timeout=90)
+    sandbox.sh("rm data run; echo other > out")
+    made = bundle(sandbox, command_of(sandbox))
+    assert not made.stderr
+    run_bundle(sandbox)
+    assert sandbox.read(f"../b.run{sandbox.project}/out") == b"data\ndata\n"
+
+
 def test_streams_that_are_appended_to(sandbox):
     sandbox.mkdir(f"{sandbox.home}/known")
     sandbox.shfs("mount", f"{sandbox.home}/known")
