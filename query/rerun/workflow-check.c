@@ -173,14 +173,19 @@ static int check_step(struct shfs_workflow *wf, const struct shfs_step *step)
 	"WITH RECURSIVE later (id) AS (SELECT ?1"                                        \
 	" UNION SELECT version_id FROM later JOIN v_version"                             \
 	" ON origin_version_id = id LIMIT 1000)"                                         \
-	" SELECT path FROM later JOIN v_version ON version_id = id"
+	" SELECT path FROM later JOIN v_version ON" SHFS_SQL_VERSION("id")
 
 static int find_where_it_lies(struct shfs_workflow *wf, struct shfs_workflow_file *file)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_ints(wf->index, NAMES_OF,
-	                            SHFS_INTS(file->version.version_id), &rows);
+	int r;
 
+	if (shfs_version_lies_at(&file->version, file->version.path)) {
+		file->lies_at = strdup(file->version.path);
+		return file->lies_at ? 0 : -ENOMEM;
+	}
+	r = shfs_rows_open_ints(wf->index, NAMES_OF, SHFS_INTS(file->version.version_id),
+	                        &rows);
 	while (!r && !file->lies_at && (r = shfs_rows_next(rows)) > 0) {
 		const char *path = shfs_rows_text(rows, 0);
 

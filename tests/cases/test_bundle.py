@@ -13,7 +13,7 @@ import pytest
 
 from harness import ALL
 
-pytestmark = [pytest.mark.users("ordinary"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.users("ordinary"), pytest.mark.timeout(900 if ALL else 240)]
 
 GCC = {"a.c": '#include <stdio.h>\n#include "a.h"\nint main(void) { puts(A); return 0; }\n', "a.h": '#define A "a"\n'}
 MAKE = {
@@ -65,7 +65,8 @@ def record(sandbox, *argv, **options):
 
 def bundle(sandbox, *operands, to="../b", **options):
     sandbox.sh('chmod -R u+w "$1" "$1".run 2>/dev/null; rm -rf "$1" "$1".run', to)
-    return sandbox.shfs("export", "bundle", *operands, "-o", to, timeout=90, **options)
+    options.setdefault("timeout", 90)
+    return sandbox.shfs("export", "bundle", *operands, "-o", to, **options)
 
 
 def run_bundle(sandbox, to="../b", by="bwrap", check=True):
@@ -279,6 +280,15 @@ def test_names_with_every_byte(sandbox):
         ran = run_bundle(sandbox)
         assert ran.stdout.count(": OK\n") == len(names) - 1  # "*" leaves .x out
         sandbox.sh(f"diff -r out ../b.run{sandbox.project}/out")
+
+
+def test_many_files(sandbox):
+    n = 100_000 if ALL else 2_000
+    sandbox.run("python3", "-c", f"import os\nfor i in range({n}):\n    if i % 1000 == 0: os.mkdir('d%d' % (i // 1000))\n    open('d%d/%d' % (i // 1000, i), 'w').write('%d\\n' % i)", timeout=200)
+    sandbox.shfs("record", "--", "sh", "-c", "find d* -type f -exec cat {} + | sort -n | sha256sum > out", timeout=300)
+    made = bundle(sandbox, "out", timeout=600)
+    assert not made.stderr
+    assert "out: OK" in run_bundle(sandbox).stdout
 
 
 def test_damaged_contents(sandbox):
