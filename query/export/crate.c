@@ -447,6 +447,66 @@ static int refer_to_software(struct shfs_export *x, struct shfs_json *json,
 	return r;
 }
 
+static void add_variable_id(struct shfs_buf *out, const char *variable)
+{
+	shfs_buf_str(out, "#environment/");
+	shfs_quote_uri(out, variable, strlen(variable));
+}
+
+/* Adds references to the variables of the environment that were recorded. */
+static int refer_to_environment(struct shfs_export *x, struct shfs_json *json,
+                                const struct shfs_step *step)
+{
+	_cleanup_software_ struct shfs_software software = { 0 };
+	int r = shfs_export_software(x, step->entry, &software);
+
+	if (r || !software.n_variables)
+		return r;
+	shfs_json_array(json, "environment");
+	for (size_t i = 0; i < software.n_variables; i++) {
+		_cleanup_buf_ struct shfs_buf id = { 0 };
+
+		add_variable_id(&id, software.variables[i]);
+		add_thing_reference(json, NULL, id.data ?: "");
+	}
+	shfs_json_array_end(json);
+	return 0;
+}
+
+static void describe_variable(struct shfs_export *x, struct shfs_json *json,
+                              const char *variable)
+{
+	size_t len = strcspn(variable, "=");
+	const char *value = variable + len + (variable[len] == '=');
+	_cleanup_buf_ struct shfs_buf id = { 0 };
+
+	add_variable_id(&id, variable);
+	begin_thing(json, id.data ?: "", "PropertyValue");
+	shfs_export_utf8(json, "name", variable, len);
+	shfs_export_utf8(json, "value", value, strlen(value));
+	end_thing(x, json);
+}
+
+/* Adds each variable once, with each value that it had. */
+static int add_environment(struct shfs_export *x, struct shfs_json *json)
+{
+	_cleanup_names_ struct shfs_names all = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++) {
+		_cleanup_software_ struct shfs_software software = { 0 };
+
+		if (x->wf->steps[i]->source)
+			continue;
+		r = shfs_export_software(x, x->wf->steps[i]->entry, &software);
+		for (size_t k = 0; k < software.n_variables && !r; k++)
+			r = shfs_workflow_add_name(&all, software.variables[k]);
+	}
+	for (size_t i = 0; i < all.n && !r; i++)
+		describe_variable(x, json, all.list[i]);
+	return r;
+}
+
 static int add_action(struct shfs_export *x, struct shfs_json *json,
                       const struct shfs_step *step)
 {
@@ -469,6 +529,8 @@ static int add_action(struct shfs_export *x, struct shfs_json *json,
 	add_thing_reference(json, "agent", "#user");
 	add_status(json, command);
 	r = refer_to_software(x, json, step);
+	if (!r)
+		r = refer_to_environment(x, json, step);
 	refer_to_files(json, "object", x, &step->inputs);
 	refer_to_files(json, "result", x, &step->outputs);
 	end_thing(x, json);
@@ -596,7 +658,13 @@ static int describe(struct shfs_export *x)
 	int r;
 
 	shfs_json_object(&json, NULL);
-	shfs_json_str(&json, "@context", "https://w3id.org/ro/crate/1.1/context");
+	shfs_json_array(&json, "@context");
+	shfs_json_str(&json, NULL, "https://w3id.org/ro/crate/1.1/context");
+	shfs_json_object(&json, NULL);
+	shfs_json_str(&json, "environment",
+	              "https://w3id.org/ro/terms/workflow-run#environment");
+	shfs_json_object_end(&json);
+	shfs_json_array_end(&json);
 	shfs_json_array(&json, "@graph");
 	add_descriptor(x, &json);
 	add_root_dataset(x, &json);
@@ -605,6 +673,8 @@ static int describe(struct shfs_export *x)
 		add_crate_file(x, &json, x->wf->files.list[i]);
 	add_shells(x, &json);
 	r = add_packages(x, &json);
+	if (!r)
+		r = add_environment(x, &json);
 	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
 		if (!x->wf->steps[i]->source)
 			r = add_action(x, &json, x->wf->steps[i]);

@@ -318,6 +318,8 @@ def test_exports(work, sandbox):
     used = [things[r["@id"]] for r in action["softwareRequirements"]]
     assert (name, version) in [(t["name"], t["version"]) for t in used]
     assert all(t["@type"] == "SoftwareApplication" for t in used)
+    variables = {things[r["@id"]]["name"]: things[r["@id"]]["value"] for r in action["environment"]}
+    assert [f"{k}={v}" for k, v in variables.items()] == step["environment"] and variables["PATH"] == sandbox.env["PATH"]
 
 
 WORK = """
