@@ -144,9 +144,20 @@ int closure_add_missing(struct shfs_closure *c, const char *path, const char *wh
 
 /* --- directories and links --- */
 
+bool closure_is_of_kernel(const char *path)
+{
+	static const char *const trees[] = { "/dev", "/proc", "/run", "/sys" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (shfs_path_is_below(path, trees[i]))
+			return true;
+	return false;
+}
+
 int shfs_closure_add_directory(struct shfs_closure *c, const char *path)
 {
-	if (!*path || !strcmp(path, "/") || shfs_closure_find(c, path))
+	if (!*path || !strcmp(path, "/") || closure_is_of_kernel(path) ||
+	    shfs_closure_find(c, path))
 		return 0;
 	return add_file(c,
 	                &(struct shfs_closure_file){
@@ -230,8 +241,9 @@ static bool is_link(const struct shfs_closure *c, const char *path)
 	const struct shfs_closure_file *known = shfs_closure_find(c, path);
 	struct stat st;
 
-	return known ? known->kind == SHFS_CLOSURE_LINK
-	             : !lstat(path, &st) && S_ISLNK(st.st_mode);
+	if (known)
+		return known->kind == SHFS_CLOSURE_LINK;
+	return !closure_is_of_kernel(path) && !lstat(path, &st) && S_ISLNK(st.st_mode);
 }
 
 /* One component. */
@@ -276,16 +288,6 @@ int closure_walk(struct shfs_closure *c, const char *path, char **out)
 }
 
 /* --- what must not be taken --- */
-
-bool closure_is_of_kernel(const char *path)
-{
-	static const char *const trees[] = { "/dev", "/proc", "/run", "/sys" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
-		if (shfs_path_is_below(path, trees[i]))
-			return true;
-	return false;
-}
 
 /* Certificates of the system have names as secrets have: *.pem. What root has put there
  * for all to read is none. */

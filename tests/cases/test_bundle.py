@@ -230,6 +230,18 @@ def test_the_same_twice(sandbox):
     sandbox.sh("diff -r --no-dereference ../b ../1.d")
 
 
+def test_what_is_of_the_kernel(sandbox):
+    """Links may lead to /proc: that of the process which made the bundle is not in it."""
+    sandbox.sh("ln -s /proc/self/status status; ln -s /dev/stdin in; ln -s /dev dev")
+    command = record(sandbox, "sh", "-c", "wc -l < /etc/mtab > /dev/null; grep -c Name status > out; cat dev/null in >> out; test -e dev/zero && echo zero >> out", env={"HOME": "/proc/self/cwd"})
+    made = bundle(sandbox, command, check=False)
+    assert not any(os.path.lexists(f"{sandbox.home}/b/root/{name}") for name in ("proc", "dev", "sys", "run")), made
+    for name in "1", "2":
+        sandbox.shfs("export", "bundle", command, "-o", f"../{name}.tar", check=made.status)
+    sandbox.sh("cmp ../1.tar ../2.tar")
+    assert "project/out: OK" in run_bundle(sandbox).stdout
+
+
 def test_secrets_are_left_out(sandbox):
     """They are named, and in none of the forms; nor is what lies in dot-directories of the home."""
     token = "geheim-4711"
@@ -328,6 +340,7 @@ def test_refused(sandbox):
         (["0123456789abcdef", "-o", "../b"], 3, "never seen"),
         ([command, "out", "-o", "../b"], 3, "never seen"),
         ([command, "-o", "../none/b"], 1, "No such file"),
+        ([record(sandbox, "sh", "-c", "echo x > y # --password=hunter2hunter2"), "-o", "../b"], 4, "not kept"),
     ):
         made = sandbox.shfs("export", "bundle", *argv, check=False)
         assert made.status == status and text in made.stderr, (argv, made)
@@ -337,9 +350,10 @@ def test_refused(sandbox):
 def test_from_a_mount(sandbox, mounted, shell):
     """Only its project was recorded: programs and their libraries come from the disk, and what else may be missing is said."""
     work = shell()
-    work.run("printf 'b\\na\\n' > in; sort in > out")
+    work.run("printf 'b\\na\\n' > in; ln -s /proc/self/status status; sort in > out; grep -c Name status >> out")
     made = bundle(sandbox, "out", check=3)
     assert "only the files of its projects were recorded" in made.stderr and "shfs record" in made.stderr, made
+    assert not os.path.lexists(f"{sandbox.home}/b/root/proc")
     ran = run_bundle(sandbox)
     assert "project/out: OK" in ran.stdout
 
