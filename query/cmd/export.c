@@ -192,6 +192,10 @@ static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
 		           format->name);
 		return SHFS_EXIT_USAGE;
 	}
+	if (opts.verify && format->closed) {
+		shfs_error("%s compares the results itself when it is run", format->name);
+		return SHFS_EXIT_USAGE;
+	}
 	if (opts.verify && !shfs_export_can_verify(format)) {
 		shfs_error("%s is not made to be run: nothing can be verified",
 		           format->name);

@@ -157,6 +157,7 @@ def test_of_a_file(sandbox):
     assert readme.index("sort in.sh") < readme.index("wc -c")
 
 
+@pytest.mark.users("ordinary", "root")
 def test_as_it_was_executed(sandbox):
     """Arguments, streams, directory, status and environment are those of then."""
     data = sandbox.write_outside(f"{sandbox.home}/data/in", "b\na\n")
@@ -335,6 +336,7 @@ def test_refused(sandbox):
     for argv, status, text in (
         ([command], 2, "-o NAME"),
         ([command, "-o", "-"], 2, "-o NAME"),
+        ([command, "-o", "../b", "--verify"], 2, "compares the results itself"),
         (["out", "-o", "."], 4, "no empty directory"),
         (["in", "-o", "../b"], 4, "no command that can be run again"),
         (["0123456789abcdef", "-o", "../b"], 3, "never seen"),
@@ -358,6 +360,7 @@ def test_from_a_mount(sandbox, mounted, shell):
     assert "project/out: OK" in ran.stdout
 
 
+@pytest.mark.users("ordinary", "root")
 def test_in_a_home_of_another_name(sandbox):
     """Whoever gets the bundle runs it where and as who they are."""
     sandbox.write("in", "in\n")
