@@ -64,27 +64,43 @@ static bool is_of_one(const struct shfs_closure_file *file)
 	        !stat(file->path, &st) && S_ISREG(st.st_mode));
 }
 
-/* Reads the list of one package. *first: a file of the closure that it has, or NULL. */
+/* Reads the list of one package. *of: if it has files of the closure, one that is in no
+ * other package, as far as that is known; else NULL. */
 static int read_list(struct bundle_packages *p, const struct shfs_closure *c,
-                     const char *list, const char **first)
+                     const char *list, char **of)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
+	const char *first = NULL, *copyright = NULL;
 	char *save, *line;
 	int r = shfs_read_file_at(AT_FDCWD, list, LIST_MAX, &text);
 
-	*first = NULL;
+	*of = NULL;
 	if (r || !text.len)
 		return r == -ENOMEM ? r : 0;
-	for (line = strtok_r(text.data, "\n", &save); line && !r;
+	for (line = strtok_r(text.data, "\n", &save); line && r >= 0;
 	     line = strtok_r(NULL, "\n", &save)) {
 		const struct shfs_closure_file *file = find_line(c, line);
 
+		/* pip, too, knows modules of Python, but not this one */
+		if (!strncmp(line, "/usr/share/doc/", 15) &&
+		    shfs_ends_with(line, "/copyright"))
+			copyright = line;
 		if (!file || !is_of_one(file))
 			continue;
 		r = note_owned(p, file->path);
-		*first = *first ?: file->path;
+		first = first ?: line;
 	}
-	return r;
+	if (r || !first)
+		return r;
+	*of = strdup(copyright ?: first);
+	return *of ? 0 : -ENOMEM;
+}
+
+/* Is it one word for a shell? */
+static bool is_plain(const char *name)
+{
+	return !name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	                          "0123456789+-.:=_~")];
 }
 
 /* One file of each package says what it is called and its version. */
@@ -100,7 +116,9 @@ static int find_names(struct bundle_packages *p, struct shfs_package *list, size
 		if (!list[i].manager || strcmp(list[i].manager, "dpkg") != 0)
 			continue;
 		shfs_buf_printf(&name, "%s=%s", list[i].name, list[i].version);
-		r = name.failed ? -ENOMEM : shfs_workflow_add_name(&p->names, name.data);
+		r = name.failed           ? -ENOMEM
+		    : is_plain(name.data) ? shfs_workflow_add_name(&p->names, name.data)
+		                          : 0;
 	}
 	return r;
 }
@@ -120,13 +138,8 @@ int bundle_packages_find(const struct shfs_closure *c, struct bundle_packages *p
 	if (!glob(pattern, 0, NULL, &lists))
 		list = calloc(lists.gl_pathc, sizeof(*list));
 	for (size_t i = 0; list && i < lists.gl_pathc && !r; i++) {
-		const char *first;
-
-		r = read_list(p, c, lists.gl_pathv[i], &first);
-		if (!r && first) {
-			list[n].path = strdup(first);
-			r = list[n++].path ? 0 : -ENOMEM;
-		}
+		r = read_list(p, c, lists.gl_pathv[i], &list[n].path);
+		n += list[n].path != NULL;
 	}
 	if (!r && n)
 		r = find_names(p, list, n);

@@ -488,7 +488,7 @@ def packages_of(sandbox):
     return dict(re.findall(r"^    (\S+?)=(\S+)", text, re.M))
 
 
-@pytest.mark.parametrize("name", ["pipeline", "perl", "gcc"])
+@pytest.mark.parametrize("name", ["pipeline", "perl", "gcc", "numpy"])
 def test_dockerfiles(sandbox, name):
     """Its packages, as they are installed, and what it copies are enough. (No registry is asked: the files of the
     packages and of what is essential stand for the image.)"""
