@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,16 +13,41 @@
 #define BACKLOG  16
 #define WAIT_SEC 1
 #define NAME     "shfs-%u-watch-%" PRIx64 "-%" PRIx64
+#define TREE     "shfs-%u-tree-%d"
 
-static socklen_t address_of(const struct shfs_recorder_name *name,
-                            struct sockaddr_un *address)
+struct address {
+	struct sockaddr_un un;
+	socklen_t len;
+};
+
+/* The address of a name in the abstract namespace. */
+_printf_(2, 3) static void set_address(struct address *out, const char *fmt, ...)
 {
+	va_list ap;
 	int n;
 
-	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, NAME,
-	             (unsigned)geteuid(), (uint64_t)name->dev, (uint64_t)name->ino);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	*out = (struct address){ .un.sun_family = AF_UNIX };
+	va_start(ap, fmt);
+	n = vsnprintf(out->un.sun_path + 1, sizeof(out->un.sun_path) - 1, fmt, ap);
+	va_end(ap);
+	out->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static struct address address_of(const struct shfs_recorder_name *name)
+{
+	struct address address;
+
+	set_address(&address, NAME, (unsigned)geteuid(), (uint64_t)name->dev,
+	            (uint64_t)name->ino);
+	return address;
+}
+
+static struct address address_of_tree(pid_t above)
+{
+	struct address address;
+
+	set_address(&address, TREE, (unsigned)geteuid(), (int)above);
+	return address;
 }
 
 /* Opens a socket with time-outs, so that no side makes the other wait for long. */
@@ -47,19 +73,32 @@ static bool is_peer_of_user(int fd, uid_t uid)
 	       (peer.uid == uid || !peer.uid);
 }
 
-int shfs_recorders_listen(int root_fd)
+static int listen_at(const struct address *address)
 {
 	_cleanup_close_ int fd = open_watch_socket();
-	struct sockaddr_un address;
-	struct stat st;
-	socklen_t len;
 
-	if (fd < 0 || fstat(root_fd, &st))
-		return -errno;
-	len = address_of(&(struct shfs_recorder_name){ st.st_dev, st.st_ino }, &address);
-	if (bind(fd, (struct sockaddr *)&address, len) || listen(fd, BACKLOG))
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address->un, address->len) ||
+	    listen(fd, BACKLOG))
 		return -errno;
 	return TAKE_FD(fd);
+}
+
+int shfs_recorders_listen(int root_fd)
+{
+	struct address address;
+	struct stat st;
+
+	if (fstat(root_fd, &st))
+		return -errno;
+	address = address_of(&(struct shfs_recorder_name){ st.st_dev, st.st_ino });
+	return listen_at(&address);
+}
+
+int shfs_recorders_listen_tree(pid_t above)
+{
+	const struct address address = address_of_tree(above);
+
+	return listen_at(&address);
 }
 
 int shfs_recorders_accept(int listening, char word[static SHFS_RECORDER_WORD_MAX])
@@ -130,16 +169,14 @@ int shfs_recorders_list(struct shfs_recorder_name **out, size_t *n_out)
 	return 0;
 }
 
-int shfs_recorders_ask(const struct shfs_recorder_name *name, const char *word)
+static int ask_at(const struct address *address, const char *word)
 {
 	_cleanup_close_ int fd = open_watch_socket();
-	struct sockaddr_un address;
-	socklen_t len = address_of(name, &address);
 
 	if (fd < 0)
 		return -errno;
 	limit_wait(fd);
-	if (connect(fd, (struct sockaddr *)&address, len))
+	if (connect(fd, (const struct sockaddr *)&address->un, address->len))
 		return -errno;
 	/* another user may have taken the name of a recorder of ours */
 	if (!is_peer_of_user(fd, geteuid()))
@@ -147,6 +184,27 @@ int shfs_recorders_ask(const struct shfs_recorder_name *name, const char *word)
 	if (send(fd, word, strlen(word), MSG_NOSIGNAL) < 0)
 		return -errno;
 	return TAKE_FD(fd);
+}
+
+int shfs_recorders_ask(const struct shfs_recorder_name *name, const char *word)
+{
+	const struct address address = address_of(name);
+
+	return ask_at(&address, word);
+}
+
+int shfs_recorders_ask_tree(pid_t above, const char *word)
+{
+	const struct address address = address_of_tree(above);
+
+	return ask_at(&address, word);
+}
+
+bool shfs_recorders_have_helper(void)
+{
+	const char *socket = getenv("SHFS_HELPER");
+
+	return !access(socket ? socket : SHFS_HELPER_SOCKET, F_OK);
 }
 
 int shfs_recorders_answer(const struct shfs_recorder_name *name, const char *word,

@@ -13,11 +13,15 @@
  *   sync     "ok" once all that happened before is durable; else the number of an errno
  *   seal     as sync, but the answer is the name of the segment that was begun then
  *   end      "ok"; then it ends, and closes the connection when all is durable
+ *
+ * The recorder of a command (shfs record --by helper) has a name of its own, made of the
+ * process below which all is recorded. It is in no list: it records no directory.
  */
 #pragma once
 
 #include "common/buf.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Where the helper listens (kmod-fast-path/protocol/protocol.h), unless the environment
@@ -48,6 +52,13 @@ _must_check_ int shfs_recorders_list(struct shfs_recorder_name **out, size_t *n)
  * -EACCES: it belongs to another user. */
 _must_check_ int shfs_recorders_ask(const struct shfs_recorder_name *name,
                                     const char *word);
+
+/* As shfs_recorders_listen and shfs_recorders_ask, of what descends from a process. */
+_must_check_ int shfs_recorders_listen_tree(pid_t above);
+_must_check_ int shfs_recorders_ask_tree(pid_t above, const char *word);
+
+/* Is there a socket of a helper to ask? */
+bool shfs_recorders_have_helper(void);
 
 /* Asks a recorder, waits for the answer, a second at most (-EAGAIN), and appends it to
  * out.

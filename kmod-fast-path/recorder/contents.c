@@ -389,6 +389,11 @@ static struct shfs_snapshot *capture_content(struct shfs_contents *c, int fd,
 	return snapshot;
 }
 
+static bool is_written(enum shfs_contents_why why)
+{
+	return why == SHFS_CONTENTS_WRITTEN || why == SHFS_CONTENTS_LEFT;
+}
+
 /* Is the remembered content the one of the event? Drivers that report names and closes
  * out of order: a new name may come with the content as it was remembered later. */
 static bool is_content_of_event(const struct shfs_contents *c,
@@ -396,7 +401,7 @@ static bool is_content_of_event(const struct shfs_contents *c,
                                 const struct shfs_event_file *file,
                                 enum shfs_contents_why why)
 {
-	if (why == SHFS_CONTENTS_WRITTEN)
+	if (is_written(why))
 		return false;
 	return is_same_state(known, file) ||
 	       (c->late && why != SHFS_CONTENTS_READ && known->ctime_ns > file->ctime_ns);
@@ -426,10 +431,10 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 static struct shfs_snapshot *
 capture_event_file(struct shfs_contents *c, int fd, const struct shfs_event_file *file,
                    int64_t at_ns, struct shfs_snapshot *before, enum care care,
-                   enum shfs_depth depth, uint64_t max_bytes, uid_t author)
+                   enum shfs_depth depth, uint64_t max_bytes, uid_t author, bool left)
 {
 	/* its times prove it, even if a process has it open to write */
-	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
+	bool sure = left || (!c->late && at_ns - file->mtime_ns >= tick_ns());
 	bool leased = sure ? lease_file(fd, file) : lease_in_time(c, fd, file, at_ns);
 	struct shfs_snapshot *snapshot;
 
@@ -469,9 +474,9 @@ static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_r
 	              (rule == SHFS_RULE_IGNORE &&
 	               shfs_project_rules_is_secret(c->rules, path, false));
 
-	return secret || (was_secret && why == SHFS_CONTENTS_WRITTEN) ? CARE_SECRET
-	       : rule == SHFS_RULE_IGNORE                             ? CARE_IGNORE
-	                                                              : CARE_KEEP;
+	return secret || (was_secret && is_written(why)) ? CARE_SECRET
+	       : rule == SHFS_RULE_IGNORE                ? CARE_IGNORE
+	                                                 : CARE_KEEP;
 }
 
 /* Is the content in the store, by the limit of now? An earlier request does not prove
@@ -488,7 +493,8 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
                                     enum shfs_contents_why why, uid_t author)
 {
 	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
-	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
+	bool keeps = rule == SHFS_RULE_ARCHIVE_READ ||
+	             (rule != SHFS_RULE_FINGERPRINT && why != SHFS_CONTENTS_READ);
 	uint64_t max_bytes = why != SHFS_CONTENTS_READ ? c->config->archive_max_bytes
 	                                               : c->config->read_max_bytes;
 	bool same = false, was_secret = false;
@@ -516,10 +522,10 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 			capture_event_file(c, fd, file, at_ns, kept ? last : NULL, care,
 		                           keeps ? SHFS_DEPTH_ARCHIVE
 		                                 : SHFS_DEPTH_FINGERPRINT,
-		                           max_bytes, author);
+		                           max_bytes, author, why == SHFS_CONTENTS_LEFT);
 	shfs_snapshot_unref(last);
 	note_name(c, file, path, care == CARE_SECRET);
-	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
+	if (!held.snapshot && is_written(why))
 		forget_file(c, file);
 	if (!held.snapshot)
 		held.value = content_as_told(file, fd == -EACCES ? SHFS_CONTENT_SKIP_ERROR
@@ -529,18 +535,26 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	return held;
 }
 
-struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
-                                     const struct shfs_event_file *file)
+static struct shfs_held found_content(struct shfs_contents *c, int fd,
+                                      const struct shfs_event_file *file,
+                                      enum shfs_depth depth)
 {
 	struct shfs_held held = {
-		.snapshot = capture_event_file(c, fd, file, shfs_clock_ns(CLOCK_REALTIME),
-		                               NULL, CARE_KEEP, SHFS_DEPTH_ARCHIVE,
-		                               c->config->read_max_bytes, file->uid),
+		.snapshot =
+			capture_event_file(c, fd, file, shfs_clock_ns(CLOCK_REALTIME),
+		                           NULL, CARE_KEEP, depth,
+		                           c->config->read_max_bytes, file->uid, false),
 	};
 
 	if (!held.snapshot)
 		held.value = content_as_told(file, SHFS_CONTENT_INCOMPLETE);
 	return held;
+}
+
+struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
+                                     const struct shfs_event_file *file)
+{
+	return found_content(c, fd, file, SHFS_DEPTH_ARCHIVE);
 }
 
 void shfs_contents_learn_secret(struct shfs_contents *c, int fd)
@@ -632,18 +646,23 @@ void shfs_contents_conceal_unseen(struct shfs_contents *c,
 void shfs_contents_look(struct shfs_contents *c, const struct shfs_event_file *file,
                         const char *path)
 {
+	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
 	_cleanup_close_ int fd = -1;
 	struct shfs_event_file now = *file;
 	struct stat st;
 
-	if (shfs_project_rules_match(c->rules, path) == SHFS_RULE_IGNORE)
+	if (rule == SHFS_RULE_IGNORE)
 		return;
 	fd = open_event_file(c, file, path, -1);
 	if (fd < 0 || fstat(fd, &st))
 		return;
 	now.bytes = (uint64_t)st.st_size;
 	now.mtime_ns = shfs_timespec_ns(st.st_mtim);
-	shfs_snapshot_unref(shfs_contents_found(c, fd, &now).snapshot);
+	shfs_snapshot_unref(found_content(c, fd, &now,
+	                                  rule == SHFS_RULE_FINGERPRINT
+	                                          ? SHFS_DEPTH_FINGERPRINT
+	                                          : SHFS_DEPTH_ARCHIVE)
+	                            .snapshot);
 }
 
 struct shfs_held shfs_contents_last(struct shfs_contents *c,

@@ -44,6 +44,8 @@ enum shfs_contents_why {
 	SHFS_CONTENTS_RENAMED_SECRET, /* the same, but the old name was secret: it
 	                               * stays secret */
 	SHFS_CONTENTS_WRITTEN, /* archived; also read if size and mtime are as before */
+	SHFS_CONTENTS_LEFT,    /* the same of a file that others may have open to write,
+	                        * though they do not write: no lease is waited for */
 };
 
 /* The content of the event's file then, at path. content_fd: as in driver.h, or -1: the

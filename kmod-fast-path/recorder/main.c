@@ -7,6 +7,7 @@
 
 #include "common/io.h"
 #include "common/path.h"
+#include "common/proc.h"
 #include "common/quote.h"
 #include "common/recorders.h"
 #include "recording/daemon.h"
@@ -23,15 +24,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
-#define RETRY_MS  1000 /* between attempts to reach a helper that is gone */
-#define LOOK_MS   5000 /* between looks at the directory, where nothing happens */
-#define SYNCS_MAX 64   /* syncs that wait for the helper */
-#define TURN      64   /* events between two looks at the control socket */
+#define RETRY_MS  1000  /* between attempts to reach a helper that is gone */
+#define LAST_MS   30000 /* for the last events of a command, which are all of it */
+#define LOOK_MS   5000  /* between looks at the directory, where nothing happens */
+#define SYNCS_MAX 64    /* syncs that wait for the helper */
+#define TURN      64    /* events between two looks at the control socket */
 
 struct options {
 	const char *store, *config, *driver, *helper, *dir;
-	bool foreground;
+	struct shfs_scope scope; /* above: 0: a directory is recorded */
+	bool foreground, probe;
 };
 
 /* Trouble that the next prompt reports. */
@@ -51,6 +56,7 @@ struct watch {
 	char driver[32];                    /* the first one that was used */
 	struct shfs_buf why;                /* why no other driver */
 	int listening, signals;
+	int above;  /* a pidfd of the process that waits for the command; -1 */
 	int ending; /* fd of the caller of "end" that waits for the answer; -1 */
 	uint64_t cookie, synced; /* of the last sync: asked for, answered */
 	int syncs[SYNCS_MAX];    /* the callers, by cookie modulo SYNCS_MAX; -1 */
@@ -61,7 +67,22 @@ struct watch {
 
 static const char usage[] =
 	"usage: shfs-watch --store DIR [--config FILE] [--driver NAME] "
-	"[--helper SOCKET] [--foreground] DIR\n";
+	"[--helper SOCKET] [--foreground] DIR\n"
+	"       shfs-watch --store DIR [...] --below PID [--except DIR]... / "
+	"[PROJECT]...\n"
+	"       shfs-watch [--helper SOCKET] --probe\n";
+
+/* The command of which the files are recorded descends from this process. */
+static int set_above(const char *text, pid_t *out)
+{
+	char *end;
+	long pid = strtol(text, &end, 10);
+
+	if (*end || pid <= 0 || pid > INT_MAX)
+		return shfs_daemon_show_usage(usage, false);
+	*out = (pid_t)pid;
+	return 0;
+}
 
 static int parse_recorder_options(int argc, char **argv, struct options *out)
 {
@@ -71,17 +92,31 @@ static int parse_recorder_options(int argc, char **argv, struct options *out)
 		{ "driver", required_argument, NULL, 'd' },
 		{ "helper", required_argument, NULL, 'r' },
 		{ "foreground", no_argument, NULL, 'f' },
+		{ "below", required_argument, NULL, 'b' },
+		{ "except", required_argument, NULL, 'x' },
+		{ "probe", no_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	int c;
 
+	char **except = calloc((size_t)argc, sizeof(*except)); /* kept to the end */
+
 	*out = (struct options){ .driver = "", .helper = getenv("SHFS_HELPER") };
+	out->scope.except = except;
 	c = shfs_daemon_choose_debug();
 	if (c)
 		return c;
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
-		if (c == 's')
+		if (c == 'b' && set_above(optarg, &out->scope.above))
+			return SHFS_EXIT_USAGE;
+		if (c == 'b')
+			continue;
+		if (c == 'x' && except)
+			except[out->scope.n_except++] = optarg;
+		else if (c == 'p')
+			out->probe = true;
+		else if (c == 's')
 			out->store = optarg;
 		else if (c == 'c')
 			out->config = optarg;
@@ -94,17 +129,60 @@ static int parse_recorder_options(int argc, char **argv, struct options *out)
 		else
 			return shfs_daemon_show_usage(usage, c == 'h');
 	}
-	if (optind + 1 != argc)
+	if (out->probe         ? optind != argc
+	    : out->scope.above ? optind >= argc || strcmp(argv[optind], "/") != 0
+	                       : optind + 1 != argc)
 		return shfs_daemon_show_usage(usage, false);
-	out->dir = argv[optind];
+	out->dir = out->probe ? "/" : argv[optind];
+	out->scope.projects = argv + optind + 1;
+	out->scope.n_projects = out->probe ? 0 : (size_t)(argc - optind - 1);
 	return 0;
 }
 
 /* --- the parts --- */
 
+/* Finds the process above the command: the recording ends some time after it. */
+static int open_above(struct watch *w)
+{
+	pid_t pid = w->options.scope.above;
+
+	if (!pid)
+		return 0;
+	w->recorder.scope = &w->options.scope;
+	w->above = (int)syscall(SYS_pidfd_open, pid, 0);
+	return w->above < 0 ? shfs_daemon_fail(SHFS_EXIT_FAILURE, "process %d: %s",
+	                                       (int)pid, strerror(errno))
+	                    : 0;
+}
+
+/* The limits of the shell are those of the command, not of the recording. */
+static int raise_limits(void)
+{
+	static const struct {
+		int resource;
+		const char *option; /* of ulimit */
+	} limits[] = {
+		{ RLIMIT_FSIZE, "-f" },
+		{ RLIMIT_CPU, "-t" },
+		{ RLIMIT_AS, "-v" },
+		{ RLIMIT_DATA, "-d" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (!shfs_proc_raise_limit(limits[i].resource))
+			return shfs_daemon_fail(
+				SHFS_EXIT_REFUSED,
+				"the limit of this shell (ulimit %s) would apply to the "
+				"recording as well; record from a shell without it, and "
+				"set it inside: shfs record sh -c 'ulimit ...; exec ...'",
+				limits[i].option);
+	return 0;
+}
+
 static int take_name(struct watch *w)
 {
-	w->listening = shfs_recorders_listen(w->recorder.root_fd);
+	w->listening = w->above >= 0 ? shfs_recorders_listen_tree(w->options.scope.above)
+	                             : shfs_recorders_listen(w->recorder.root_fd);
 	if (w->listening == -EADDRINUSE)
 		return shfs_daemon_fail_path(SHFS_EXIT_REFUSED, w->recorder.root,
 		                             "is recorded already");
@@ -163,6 +241,11 @@ static int reach_either(struct watch *w, const char *const drivers[static 2])
 	return r;
 }
 
+/* Of all files of the machine, this driver reports each use; the others do not report:
+ * bpf, new names on file systems that are mounted somewhere; fanotify, the arguments of
+ * programs that end at once, and on a busy machine it loses events. */
+static const char whole_driver[] = "bpf-tracepoints";
+
 /* Backend bpf: on functions where the kernel allows that, else on tracepoints. auto: the
  * most exact driver that there is without FUSE. */
 static int reach_helper(struct watch *w)
@@ -216,6 +299,8 @@ static void end_sync(struct watch *w, uint64_t cookie)
 	int *fd = &w->syncs[cookie % SYNCS_MAX];
 
 	w->synced = cookie;
+	if (w->recorder.scope)
+		shfs_recorder_settle(&w->recorder);
 	if (*fd >= 0 && w->seals[cookie % SYNCS_MAX])
 		shfs_control_seal(&w->recorder, TAKE_FD(*fd));
 	else if (*fd >= 0)
@@ -358,6 +443,20 @@ static void answer_client(struct watch *w)
 
 /* --- serving --- */
 
+/* Has all ended that descends from the process above, which has ended itself? */
+static bool is_command_over(struct watch *w)
+{
+	return w->above < 0 && w->recorder.scope &&
+	       !shfs_processes_any_below(w->recorder.processes);
+}
+
+static int wait_ms(const struct watch *w)
+{
+	bool alone = w->recorder.scope && w->above < 0;
+
+	return w->connection && !alone ? LOOK_MS : RETRY_MS;
+}
+
 static void serve_recording(struct watch *w)
 {
 	bool more = false;
@@ -368,9 +467,9 @@ static void serve_recording(struct watch *w)
 			{ .fd = w->listening, .events = POLLIN },
 			{ .fd = w->connection ? shfs_connection_fd(w->connection) : -1,
 			  .events = POLLIN },
+			{ .fd = w->above, .events = POLLIN },
 		};
-		int wait = more ? 0 : w->connection ? LOOK_MS : RETRY_MS;
-		int n = poll(fds, ARRAY_SIZE(fds), wait);
+		int n = poll(fds, ARRAY_SIZE(fds), more ? 0 : wait_ms(w));
 
 		if (n < 0)
 			continue;
@@ -385,6 +484,10 @@ static void serve_recording(struct watch *w)
 		look_for_trouble(w);
 		if (fds[1].revents)
 			answer_client(w);
+		if (fds[3].revents)
+			close(TAKE_FD(w->above));
+		if (!more && is_command_over(w))
+			return;
 	}
 }
 
@@ -398,7 +501,8 @@ static void record_last_events(struct watch *w)
 	if (!w->connection || shfs_connection_sync(w->connection, last))
 		return;
 	p = (struct pollfd){ .fd = shfs_connection_fd(w->connection), .events = POLLIN };
-	while (w->connection && w->synced != last && (more || poll(&p, 1, RETRY_MS) > 0))
+	while (w->connection && w->synced != last &&
+	       (more || poll(&p, 1, w->recorder.scope ? LAST_MS : RETRY_MS) > 0))
 		more = receive_events(w);
 }
 
@@ -445,7 +549,8 @@ static int run_recording(struct watch *w)
 	code = start_recorder(w);
 	if (code)
 		return code;
-	r = shfs_baseline_begin(&w->recorder, &w->baseline);
+	/* of a command is recorded what it uses, and nothing before */
+	r = w->recorder.scope ? 0 : shfs_baseline_begin(&w->recorder, &w->baseline);
 	if (r)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
 	shfs_log_open(w->recorder.store, "watch",
@@ -476,10 +581,22 @@ static void free_recording(struct watch *w)
 	shfs_closep(&w->recorder.root_fd);
 	shfs_closep(&w->listening);
 	shfs_closep(&w->signals);
+	shfs_closep(&w->above);
 	shfs_buf_free(&w->why);
 	free(w->recorder.root);
 	if (w->ending >= 0)
 		shfs_control_answer(w->ending, "ok", 2);
+}
+
+/* Finds out whether the helper works for the recording of a command. */
+static int probe_helper(struct watch *w)
+{
+	int r = reach_helper(w);
+
+	if (r)
+		shfs_daemon_fail(0, "%s", w->why.len ? w->why.data : strerror(-r));
+	free_recording(w);
+	return r ? SHFS_EXIT_UNAVAILABLE : SHFS_EXIT_OK;
 }
 
 int main(int argc, char **argv)
@@ -487,6 +604,7 @@ int main(int argc, char **argv)
 	static struct watch w = { .recorder = { .root_fd = -1 },
 		                  .listening = -1,
 		                  .signals = -1,
+		                  .above = -1,
 		                  .ending = -1 };
 	int code = parse_recorder_options(argc, argv, &w.options);
 
@@ -495,8 +613,17 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < SYNCS_MAX; i++)
 		w.syncs[i] = -1;
 	w.recorder.since_ns = shfs_clock_ns(CLOCK_REALTIME);
-	code = shfs_daemon_open_root(w.options.dir, O_RDONLY, "recorded",
+	if (w.options.scope.above || w.options.probe)
+		w.options.driver = whole_driver;
+	code = shfs_daemon_open_root(w.options.dir, O_RDONLY,
+	                             w.options.driver == whole_driver ? NULL : "recorded",
 	                             &w.recorder.root, &w.recorder.root_fd);
+	if (!code && w.options.probe)
+		return probe_helper(&w);
+	if (!code && w.options.scope.above)
+		code = raise_limits();
+	if (!code)
+		code = open_above(&w);
 	if (!code)
 		code = take_name(&w);
 	if (!code)

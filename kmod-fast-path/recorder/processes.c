@@ -46,6 +46,7 @@ struct process {
 	struct program *program; /* a reference */
 	bool forked;             /* it has executed nothing since its fork */
 	bool ended;
+	bool below;              /* it descends from the process above */
 	uint64_t since_ns;       /* when it executed this program; 0: not seen */
 	uint64_t seq;            /* of its record with this program; 0: none */
 	uint64_t last_seq;       /* of its last record, with any program; 0: none */
@@ -63,12 +64,25 @@ struct shfs_processes {
 	const struct shfs_config *config;
 	struct shfs_software *software; /* NULL: it is not recorded */
 	struct shfs_outside_view *outside;
-	char *ours[2]; /* programs of shfs that read the files of others to record them */
+	char *ours[3]; /* programs of shfs that read the files of others to record them */
+	struct key above;      /* of interest is what descends from it; pid 0: all */
 	struct process *known; /* the longest unused first */
 };
 
+static int find_above(struct shfs_processes *p, pid_t pid)
+{
+	_cleanup_close_ int procfd = shfs_proc_open((uint32_t)pid);
+	struct shfs_proc_stat stat;
+
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
+		return -ESRCH;
+	p->above = (struct key){ stat.start_ticks, (uint64_t)pid };
+	return 0;
+}
+
 int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *config,
-                       const char *root, int root_fd, struct shfs_processes **out)
+                       const char *root, int root_fd, pid_t above,
+                       struct shfs_processes **out)
 {
 	const struct shfs_reach reach = { .root = root, .root_fd = -1 };
 	struct shfs_processes *p = calloc(1, sizeof(*p));
@@ -78,6 +92,8 @@ int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *c
 		r = shfs_software_new(capture, &reach, &p->software);
 	if (!r)
 		r = shfs_outside_view_new(root, root_fd, config, &p->outside);
+	if (!r && above)
+		r = find_above(p, above);
 	if (r) {
 		shfs_processes_free(p);
 		return r;
@@ -86,6 +102,8 @@ int shfs_processes_new(struct shfs_capture *capture, const struct shfs_config *c
 	p->config = config;
 	p->ours[0] = shfs_path_installed("sbin", "shfs-helper");
 	p->ours[1] = realpath("/proc/self/exe", NULL);
+	/* below the process above may be mounts, which record themselves */
+	p->ours[2] = above ? shfs_path_installed("libexec", "shfs-fuse") : NULL;
 	*out = p;
 	return 0;
 }
@@ -244,7 +262,22 @@ static struct process *remember_process(struct shfs_processes *p, const struct k
 	return process;
 }
 
-/* Adds a process of which no event came, as /proc describes it now. NULL: it is gone. */
+static struct process *find_parent(struct shfs_processes *p, struct process *process);
+
+static bool is_above(const struct shfs_processes *p, const struct process *process)
+{
+	return p->above.pid && process->key.pid == p->above.pid &&
+	       process->key.start_ticks == p->above.start_ticks;
+}
+
+/* Does the child of this process, which may be NULL, descend from the one above? */
+static bool has_below(const struct shfs_processes *p, const struct process *parent)
+{
+	return parent && (parent->below || is_above(p, parent));
+}
+
+/* Adds a process of which no event came, as /proc describes it now. NULL: it is gone. The
+ * process above is the one that gets the orphans of those below, so /proc leads there. */
 static struct process *read_process(struct shfs_processes *p, struct key key)
 {
 	struct shfs_proc_stat stat;
@@ -267,6 +300,8 @@ static struct process *read_process(struct shfs_processes *p, struct key key)
 	process->tty = stat.tty_nr;
 	process->uid = fstat(procfd, &st) ? 0 : st.st_uid;
 	process->forked = stat.forked;
+	if (p->above.pid && !is_above(p, process))
+		process->below = has_below(p, find_parent(p, process));
 	process->program = program_new();
 	if (!process->program)
 		return process;
@@ -312,11 +347,17 @@ static void note_fork(struct shfs_processes *p, const struct shfs_event *event)
 	struct process *parent = update_process(p, &event->process), *child;
 	struct key key = { event->child.start_ns / TICK_NS, event->child.pid };
 
-	if (!parent || !key.pid || find_remembered_process(p, &key))
+	if (!parent || !key.pid)
 		return;
+	child = find_remembered_process(p, &key);
+	if (child) {
+		child->below |= has_below(p, parent);
+		return;
+	}
 	child = remember_process(p, &key);
 	if (!child)
 		return;
+	child->below = has_below(p, parent);
 	child->parent = parent->key;
 	child->pgid = parent->pgid;
 	child->sid = parent->sid;
@@ -441,17 +482,43 @@ void shfs_processes_note(struct shfs_processes *p, const struct shfs_event *even
 	}
 }
 
-bool shfs_processes_is_shfs(struct shfs_processes *p,
-                            const struct shfs_event_process *who)
+static bool is_ours(const struct shfs_processes *p, const struct process *process)
 {
-	const struct process *process;
-
-	if (who->pid == (uint32_t)getpid())
-		return true;
-	process = update_process(p, who);
 	for (size_t i = 0; process && process->program && i < ARRAY_SIZE(p->ours); i++)
 		if (p->ours[i] && buf_equals(&process->program->exe, p->ours[i]))
 			return true;
+	return false;
+}
+
+bool shfs_processes_is_shfs(struct shfs_processes *p,
+                            const struct shfs_event_process *who)
+{
+	return who->pid == (uint32_t)getpid() || is_ours(p, update_process(p, who));
+}
+
+bool shfs_processes_is_below(struct shfs_processes *p,
+                             const struct shfs_event_process *who)
+{
+	const struct process *process = p->above.pid ? update_process(p, who) : NULL;
+
+	return !p->above.pid || (process && process->below);
+}
+
+bool shfs_processes_any_below(struct shfs_processes *p)
+{
+	struct shfs_proc_stat stat;
+	struct process *process, *next;
+
+	HASH_ITER (hh, p->known, process, next) {
+		_cleanup_close_ int procfd = -1;
+
+		if (!process->below || process->ended || is_ours(p, process))
+			continue;
+		procfd = open_process(&process->key, &stat);
+		if (procfd >= 0 && !stat.ending)
+			return true;
+		process->ended = true; /* its event was lost */
+	}
 	return false;
 }
 

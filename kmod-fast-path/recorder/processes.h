@@ -21,15 +21,24 @@
 struct shfs_processes;
 
 /* Starts the thread of software.h. capture, config, and root, the directory that is
- * recorded, are borrowed. */
+ * recorded, are borrowed. above: of interest is what descends from this process, which
+ * has no children yet; 0: all processes. -ESRCH: it is gone. */
 _must_check_ int shfs_processes_new(struct shfs_capture *capture,
                                     const struct shfs_config *config, const char *root,
-                                    int root_fd, struct shfs_processes **out);
+                                    int root_fd, pid_t above,
+                                    struct shfs_processes **out);
 void shfs_processes_free(struct shfs_processes *processes); /* NULL is fine */
 
 /* Takes in a FORK, EXEC or EXIT. */
 void shfs_processes_note(struct shfs_processes *processes,
                          const struct shfs_event *event);
+
+/* Does the process descend from the one above? True of all, where there is none above. */
+bool shfs_processes_is_below(struct shfs_processes *processes,
+                             const struct shfs_event_process *who);
+
+/* Does one live that descends from the one above? */
+bool shfs_processes_any_below(struct shfs_processes *processes);
 
 /* Is it a daemon of shfs that reads the files of others to record them? */
 bool shfs_processes_is_shfs(struct shfs_processes *processes,

@@ -3,6 +3,7 @@
 
 #include "common/debug.h"
 #include "common/path.h"
+#include "kmod-fast-path/recorder/interpreter.h"
 #include "kmod-fast-path/recorder/paths.h"
 #include "kmod-fast-path/recorder/writers.h"
 #include "store/capture/log.h"
@@ -59,13 +60,15 @@ int shfs_recorder_begin(struct shfs_recorder *r)
 	if (!r->paths)
 		return -ENOMEM;
 	shfs_project_rules_init(&r->rules, &r->config, r->root_fd);
+	if (r->scope)
+		shfs_scope_begin(r->scope, &r->rules, r->root);
 	error = shfs_capture_open(r->store, &options, &r->capture);
 	if (!error)
 		error = shfs_contents_new(r->capture, &r->config, &r->rules, r->root_fd,
 		                          looks_late(r), &r->contents);
 	if (!error)
 		error = shfs_processes_new(r->capture, &r->config, r->root, r->root_fd,
-		                           &r->processes);
+		                           r->scope ? r->scope->above : 0, &r->processes);
 	return error;
 }
 
@@ -109,6 +112,23 @@ static bool is_in_store(const struct shfs_recorder *r, const char *path)
 	       (!path[len] || path[len] == '/');
 }
 
+/* Is nothing recorded of an event of these paths? A path that is excepted counts as one
+ * outside of the root, from which a file may be renamed. */
+static bool leaves_out(const struct shfs_recorder *r, struct happening *h)
+{
+	bool has_two =
+		h->event->type == SHFS_EVENT_RENAME || h->event->type == SHFS_EVENT_LINK;
+	bool first = r->scope && shfs_scope_excepts(r->scope, r->root, h->path),
+	     second = r->scope && has_two &&
+	              shfs_scope_excepts(r->scope, r->root, h->path2);
+
+	if (first)
+		h->path[0] = '\0';
+	if (second)
+		h->path2[0] = '\0';
+	return has_two ? (first || second) && !*h->path && !*h->path2 : first;
+}
+
 static struct shfs_bytes string_bytes(const char *text)
 {
 	return (struct shfs_bytes){ text, strlen(text) };
@@ -119,7 +139,29 @@ static void held_clear(struct shfs_held *held)
 	shfs_snapshot_unref(held->snapshot);
 }
 
+static void copy_text(char *to, const char *from, size_t len)
+{
+	len = MIN(len, (size_t)SHFS_EVENT_PATH_MAX);
+	memcpy(to, from, len);
+	to[len] = '\0';
+}
+
 /* --- which file it is --- */
+
+/* dev: as in events. */
+static struct shfs_event_file file_of_stat(const struct stat *st, uint64_t dev)
+{
+	return (struct shfs_event_file){
+		.dev = dev,
+		.ino = st->st_ino,
+		.bytes = (uint64_t)st->st_size,
+		.mtime_ns = shfs_timespec_ns(st->st_mtim),
+		.ctime_ns = shfs_timespec_ns(st->st_ctim),
+		.mode = st->st_mode,
+		.nlink = (uint32_t)st->st_nlink,
+		.uid = st->st_uid,
+	};
+}
 
 static struct shfs_paths_file paths_file_of(const struct shfs_event_file *file)
 {
@@ -448,7 +490,27 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 	                      &seen, NULL);
 }
 
-static void note_close(struct shfs_recorder *r, const struct happening *h)
+/* Records that the kernel has read the loader of a program, where the driver sees only
+ * what a process does itself. */
+static void record_loader(struct shfs_recorder *r, struct happening *h)
+{
+	_cleanup_close_ int fd =
+		openat(r->root_fd, h->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	_cleanup_free_ char *loader = fd < 0 ? NULL : shfs_interpreter_of(fd);
+	_cleanup_free_ char *real = loader ? realpath(loader, NULL) : NULL;
+	const char *path = real ? shfs_path_relative(real, r->root) : NULL;
+	struct stat st, root;
+
+	if (!path || strlen(path) >= sizeof(h->path) || stat(real, &st) ||
+	    fstat(r->root_fd, &root) || !S_ISREG(st.st_mode))
+		return;
+	strcpy(h->path, path);
+	h->file = file_of_stat(&st, st.st_dev == root.st_dev ? 0 : st.st_dev);
+	h->content_fd = -1;
+	record_reader(r, h);
+}
+
+static void note_close(struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_open_file *open = shfs_open_file_find(r->open, h->event->file.id);
 
@@ -459,6 +521,9 @@ static void note_close(struct shfs_recorder *r, const struct happening *h)
 		record_reader(r, h);
 	if (open)
 		shfs_open_file_free(&r->open, open);
+	if (r->scope && h->event->flags & SHFS_EVENT_EXECUTED &&
+	    !strcmp(r->driver, "bpf-tracepoints"))
+		record_loader(r, h);
 }
 
 static void note_write(struct shfs_recorder *r, const struct happening *h)
@@ -487,8 +552,48 @@ static void note_exit(struct shfs_recorder *r, const struct shfs_event *event)
 	struct shfs_open_file *open, *next;
 
 	HASH_ITER (hh, r->open, open, next)
-		if (shfs_open_file_note_exit(open, event) && open->path)
+		if (shfs_open_file_note_exit(open, event) && open->path &&
+		    !(r->scope &&
+		      shfs_scope_has_stream(r->scope, r->root_fd, &open->file)))
 			shfs_contents_look(r->contents, &open->file, open->path);
+}
+
+static void settle_file(struct shfs_recorder *r, const struct shfs_open_file *open)
+{
+	const struct shfs_writer *last = &open->writers[open->last];
+	struct shfs_event event = {
+		.type = SHFS_EVENT_CLOSE,
+		.flags = SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN,
+		.process = last->who,
+	};
+	static _Thread_local struct happening h;
+	_cleanup_(held_clear) struct shfs_held made = { 0 };
+	struct stat st;
+
+	if (fstatat(r->root_fd, open->path, &st, AT_SYMLINK_NOFOLLOW) ||
+	    st.st_ino != open->file.ino)
+		return;
+	event.file = file_of_stat(&st, open->file.dev);
+	h.event = &event;
+	h.file = event.file;
+	h.time = shfs_time_now();
+	h.process = last->process;
+	copy_text(h.path, open->path, strlen(open->path));
+	made = shfs_contents_take(r->contents, &h.file, h.path, -1, h.time.real_ns,
+	                          SHFS_CONTENTS_LEFT, last->who.uid);
+	emit_writers(r, &h, open, &made);
+}
+
+void shfs_recorder_settle(struct shfs_recorder *r)
+{
+	struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next) {
+		if (!open->ended || !open->n_writers || !open->path)
+			continue;
+		settle_file(r, open);
+		shfs_open_file_free(&r->open, open);
+	}
 }
 
 /* --- names and modes --- */
@@ -605,15 +710,7 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode) || st.st_ino != was.ino)
 		return content_unread(r, was);
-	file = (struct shfs_event_file){
-		.dev = h->file.dev,
-		.ino = st.st_ino,
-		.bytes = (uint64_t)st.st_size,
-		.mtime_ns = shfs_timespec_ns(st.st_mtim),
-		.ctime_ns = shfs_timespec_ns(st.st_ctim),
-		.mode = st.st_mode,
-		.nlink = (uint32_t)st.st_nlink,
-	};
+	file = file_of_stat(&st, h->file.dev);
 	if (looked_up && may_be_later_file(r, h, &file))
 		return content_unread(r, was);
 	return shfs_contents_take(r->contents, &file, h->path, -1, h->time.real_ns,
@@ -797,11 +894,13 @@ static void note_file_event(struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-static void copy_text(char *to, const char *from, size_t len)
+/* Is it of a process that is recorded? The last writer through a file may be another one
+ * than those before. */
+static bool is_of_command(const struct shfs_recorder *r, const struct shfs_event *event)
 {
-	len = MIN(len, (size_t)SHFS_EVENT_PATH_MAX);
-	memcpy(to, from, len);
-	to[len] = '\0';
+	return shfs_processes_is_below(r->processes, &event->process) ||
+	       (event->type == SHFS_EVENT_CLOSE &&
+	        shfs_open_file_find(r->open, event->file.id));
 }
 
 void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_fd)
@@ -821,9 +920,9 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	}
 	copy_text(h.path, event->text, event->text_len);
 	copy_text(h.path2, event->text + event->text_len, event->text2_len);
-	if (is_in_store(r, h.path) || is_in_store(r, h.path2))
-		return;
 	h.event = event;
+	if (is_in_store(r, h.path) || is_in_store(r, h.path2) || leaves_out(r, &h))
+		return;
 	h.file = event->file;
 	h.time = event_time(r, event);
 	h.moved_on = false;
@@ -835,6 +934,8 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 		           h.path, (unsigned)event->type);
 		return;
 	}
+	if (!is_of_command(r, event))
+		return;
 	h.content_fd = content_fd;
 	h.process = shfs_processes_record(r->processes, &event->process);
 	shfs_debug(RECORDER,

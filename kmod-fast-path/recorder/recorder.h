@@ -11,6 +11,7 @@
 #include "common/event.h"
 #include "kmod-fast-path/recorder/contents.h"
 #include "kmod-fast-path/recorder/processes.h"
+#include "kmod-fast-path/recorder/scope.h"
 
 struct shfs_paths;
 struct shfs_open_file;
@@ -30,6 +31,7 @@ struct shfs_recorder {
 	int root_fd;                 /* O_RDONLY */
 	const char *driver;          /* its name */
 	char *hidden;                /* the store's path below the root; NULL */
+	struct shfs_scope *scope;    /* borrowed; NULL: all below the root is recorded */
 	int64_t since_ns;            /* CLOCK_REALTIME */
 	uint64_t last_ns;            /* of the last event; CLOCK_BOOTTIME */
 	uint64_t lost; /* events that the kernel or the helper had no room for */
@@ -38,6 +40,10 @@ struct shfs_recorder {
 /* Begins; the caller has set root, root_fd, store and driver. -errno. */
 _must_check_ int shfs_recorder_begin(struct shfs_recorder *recorder);
 void shfs_recorder_end(struct shfs_recorder *recorder);
+
+/* Records what the command has left in files that a process above it has open still: its
+ * standard output. */
+void shfs_recorder_settle(struct shfs_recorder *recorder);
 
 /* As shfs_event_sink. */
 void shfs_recorder_event(void *recorder, const struct shfs_event *event, int content_fd);

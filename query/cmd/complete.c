@@ -253,6 +253,7 @@ static void complete_words(const char *cur, const char *kind)
 		{ "WHEN", { "auto", "always", "never" } },
 		{ "SHELL", { "bash", "zsh", "fish" } },
 		{ "STATUS", { "ok", "fail" } },
+		{ "RECORDER", { "helper" } },
 		{ "NAME", { "auto", "fuse" } },
 		{ "TIME", { "today", "yesterday" } },
 		{ "SIZE", { "+1M", "+10M", "+100M" } },
@@ -289,7 +290,7 @@ static void complete_value(struct shfs_context *ctx, const char *cur,
 		puts(":files");
 	else if (!strcmp(opt->arg, "HOST"))
 		complete_hosts(ctx, cur);
-	else if (!strcmp(opt->name, "by"))
+	else if (!strcmp(opt->name, "by") && strcmp(opt->arg, "RECORDER") != 0)
 		complete_invokers(ctx, cur);
 	else if (!strcmp(opt->name, "session"))
 		complete_sessions(ctx, cur);

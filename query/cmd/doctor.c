@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs doctor`: report what this machine lacks, and how to fix it. */
+#include "query/base/child.h"
 #include "query/base/context.h"
 #include "query/base/hook.h"
 #include "query/base/json.h"
@@ -272,7 +273,7 @@ static void check_user_namespace(struct doctor *d)
 	if (pid > 0 && WIFEXITED(status) && !WEXITSTATUS(status))
 		report_finding(d, LEVEL_OK, NULL,
 		               "shfs record and shfs try can make namespaces");
-	else
+	else /* where a helper runs, its finding says whether that can record instead */
 		report_finding(d, LEVEL_WARN,
 		               "sysctl user.max_user_namespaces, "
 		               "kernel.unprivileged_userns_clone, "
@@ -714,6 +715,24 @@ static void check_mounts(struct doctor *d)
 	check_enabled(d, &mounts);
 }
 
+/* Says what the helper can be used for; each use but mount needs a driver of its own. */
+static void report_helper(struct doctor *d)
+{
+	_cleanup_free_ char *program = shfs_path_installed("libexec", "shfs-watch");
+	const char *const argv[] = { "shfs-watch", "--probe", NULL };
+	pid_t pid;
+
+	report_finding(d, LEVEL_OK, NULL,
+	               "a helper runs: shfs mount can record without FUSE (--backend)");
+	pid = program ? shfs_child_start(program, argv, SHFS_CHILD_NOTHING) : -1;
+	if (pid > 0 && !shfs_child_wait(pid))
+		report_finding(d, LEVEL_OK, NULL, "shfs record --by helper works");
+	else
+		report_finding(d, LEVEL_OK, NULL,
+		               "shfs record --by helper does not work here: it needs "
+		               "the driver bpf-tracepoints (Linux 6.2)");
+}
+
 /* Checks the helper; missing it is no fault, as FUSE needs none. */
 static void check_helper(struct doctor *d)
 {
@@ -726,9 +745,7 @@ static void check_helper(struct doctor *d)
 		return;
 	strcpy(address.sun_path, path);
 	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		report_finding(
-			d, LEVEL_OK, NULL,
-			"a helper runs: shfs mount can record without FUSE (--backend)");
+		report_helper(d);
 	else if (errno == ENOENT)
 		report_finding(d, LEVEL_OK, NULL, "mounts use FUSE: no helper runs at %s",
 		               path);

@@ -202,20 +202,13 @@ static int run_daemon(struct shfs_context *ctx, const char *program, char *dir)
 	return await_daemon_exit(pid);
 }
 
-/* Has the administrator started the helper? */
-static bool has_helper(void)
-{
-	const char *socket = getenv("SHFS_HELPER");
-
-	return !access(socket ? socket : SHFS_HELPER_SOCKET, F_OK);
-}
-
 /* Chooses *program, which records. auto: the one that uses the helper, if that works. */
 static int start_daemon(struct shfs_context *ctx, char *dir, const char **program)
 {
 	int code;
 
-	*program = is_recorder() || (is_auto() && has_helper()) ? watch : fuse;
+	*program = is_recorder() || (is_auto() && shfs_recorders_have_helper()) ? watch
+	                                                                        : fuse;
 	code = run_daemon(ctx, *program, dir);
 	if (code != SHFS_EXIT_UNAVAILABLE || !is_auto() || *program == fuse)
 		return code;

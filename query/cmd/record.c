@@ -5,6 +5,7 @@
 #include "query/base/foreground.h"
 #include "query/base/mounts.h"
 #include "query/base/projects.h"
+#include "query/record/by-helper.h"
 #include "query/record/whole.h"
 
 #include "common/redact.h"
@@ -16,6 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static struct {
+	bool bundle;
+	const char *by; /* NULL: by a mount */
+} opts;
+
 /* Programs that need the privileges of their owner, root, which no program gets in the
  * user namespace. */
 static void warn_of_privileged(const char *program)
@@ -24,7 +30,12 @@ static void warn_of_privileged(const char *program)
 	const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && geteuid(); i++)
-		if (!strcmp(name, names[i]))
+		if (!strcmp(name, names[i]) && opts.by)
+			shfs_warn(
+				"%s runs, but what it does with other privileges is "
+				"not recorded; to record it as root: sudo shfs record …",
+				name);
+		else if (!strcmp(name, names[i]))
 			shfs_warn("%s gets no privileges here: what a user records has "
 			          "none; to record it as root: sudo shfs record …",
 			          name);
@@ -62,8 +73,6 @@ static bool is_directory(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode) && !access(path, X_OK);
 }
 
-static bool bundle;
-
 static int record_whole(struct shfs_context *ctx, const struct shfs_mounts *mounts,
                         char **argv)
 {
@@ -73,7 +82,7 @@ static int record_whole(struct shfs_context *ctx, const struct shfs_mounts *moun
 	struct shfs_whole whole = {
 		.store = store,
 		.config = ctx->config_option,
-		.bundle = bundle,
+		.bundle = opts.bundle,
 		.argv = argv,
 	};
 	const struct shfs_config *config;
@@ -96,7 +105,7 @@ static int record_whole(struct shfs_context *ctx, const struct shfs_mounts *moun
 	if (r)
 		shfs_warn("cannot read which projects are known: %s", strerror(-r));
 	for (size_t i = 0; i < mounts->n; i++)
-		if (!shfs_mount_is_recorder(&mounts->list[i]) &&
+		if ((opts.by || !shfs_mount_is_recorder(&mounts->list[i])) &&
 		    mounts->list[i].owner == geteuid())
 			dirs[whole.n_mounted++] = mounts->list[i].dir;
 	for (size_t i = 0; i < projects.n; i++)
@@ -104,7 +113,8 @@ static int record_whole(struct shfs_context *ctx, const struct shfs_mounts *moun
 			known[whole.n_projects++] = projects.list[i].dir;
 	whole.mounted = dirs;
 	whole.projects = known;
-	code = shfs_whole_run(&whole, &status);
+	code = opts.by ? shfs_whole_run_by_helper(&whole, &status)
+	               : shfs_whole_run(&whole, &status);
 	shfs_redactor_free(whole.redactor);
 	return code ? code : shfs_foreground_end(status);
 }
@@ -113,6 +123,7 @@ static int run_record(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	int code = 0, r;
+	bool within;
 
 	(void)argc;
 	if (!shfs_context_store(ctx, true, &code))
@@ -122,13 +133,29 @@ static int run_record(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("cannot list the mounts: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
-	if (shfs_mounts_at(&mounts, "/") && bundle)
+	within = shfs_mounts_at(&mounts, "/") || shfs_whole_is_by_helper();
+	if (within && opts.bundle)
 		shfs_warn("what is recorded here already is archived as that "
 		          "recording says, not as a bundle");
-	if (shfs_mounts_at(&mounts, "/"))
+	if (within)
 		return run_only(ctx, argv);
 	warn_of_privileged(argv[0]);
 	return record_whole(ctx, &mounts, argv);
+}
+
+static int check_options(struct shfs_context *ctx, int argc)
+{
+	(void)ctx;
+	(void)argc;
+	if (opts.by && strcmp(opts.by, "helper") != 0) {
+		shfs_error("--by is helper; without it, the command runs in a mount");
+		return SHFS_EXIT_USAGE;
+	}
+	if (!opts.by || !opts.bundle)
+		return SHFS_EXIT_OK;
+	shfs_error("--bundle needs the links and names that the command looks up, of "
+	           "which the helper does not report: leave out --by helper");
+	return SHFS_EXIT_USAGE;
 }
 
 const struct shfs_command shfs_cmd_record = {
@@ -141,9 +168,13 @@ const struct shfs_command shfs_cmd_record = {
 		"files are known by their fingerprints. Ends as the command does.",
 	.options = {
 	{ "bundle", 0, NULL, "archive all that it reads, to be exported whole later",
-	  .flag = &bundle },
+	  .flag = &opts.bundle },
+	{ "by", 0, "RECORDER",
+	  "helper: where namespaces are forbidden, and root runs shfs-helper",
+	  .text = &opts.by },
 	},
 	.operands = { 1, -1 },
 	.rest = true,
+	.check = check_options,
 	.run = run_record,
 };

@@ -16,6 +16,7 @@
 
 #include "common/io.h"
 #include "common/path.h"
+#include "common/recorders.h"
 #include "query/base/child.h"
 #include "query/base/cmd.h"
 #include "query/base/foreground.h"
@@ -379,6 +380,16 @@ static pid_t start_entrant(const struct shfs_whole *whole,
 	return pid;
 }
 
+static int fail_namespace(int r)
+{
+	int code = shfs_namespace_fail(r);
+
+	if (shfs_recorders_have_helper())
+		shfs_hint(
+			"a helper runs here: shfs record --by helper needs no namespace");
+	return code;
+}
+
 static void be_keeper(const struct shfs_whole *whole,
                       const struct shfs_foreground *caller, int began)
 {
@@ -392,7 +403,7 @@ static void be_keeper(const struct shfs_whole *whole,
 	shfs_foreground_hold(caller);
 	r = shfs_namespace_enter(0);
 	if (r)
-		_exit(shfs_namespace_fail(r));
+		_exit(fail_namespace(r));
 	at = make_place(whole);
 	if (!at)
 		_exit(SHFS_EXIT_UNAVAILABLE);
