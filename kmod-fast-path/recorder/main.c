@@ -102,7 +102,9 @@ static int parse_recorder_options(int argc, char **argv, struct options *out)
 
 	char **except = calloc((size_t)argc, sizeof(*except)); /* kept to the end */
 
-	*out = (struct options){ .driver = "", .helper = getenv("SHFS_HELPER") };
+	*out = (struct options){ .driver = "",
+		                 .helper = getenv("SHFS_HELPER"),
+		                 .scope.mounts.table_fd = -1 };
 	out->scope.except = except;
 	c = shfs_daemon_choose_debug();
 	if (c)

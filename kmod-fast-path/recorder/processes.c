@@ -65,6 +65,7 @@ struct shfs_processes {
 	struct shfs_software *software; /* NULL: it is not recorded */
 	struct shfs_outside_view *outside;
 	char *ours[3]; /* programs of shfs that read the files of others to record them */
+	uint64_t since_ticks;  /* when the recording began */
 	struct key above;      /* of interest is what descends from it; pid 0: all */
 	struct process *known; /* the longest unused first */
 };
@@ -77,6 +78,7 @@ static int find_above(struct shfs_processes *p, pid_t pid)
 	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
 		return -ESRCH;
 	p->above = (struct key){ stat.start_ticks, (uint64_t)pid };
+	p->since_ticks = shfs_time_now().boot_ns / TICK_NS;
 	return 0;
 }
 
@@ -300,7 +302,7 @@ static struct process *read_process(struct shfs_processes *p, struct key key)
 	process->tty = stat.tty_nr;
 	process->uid = fstat(procfd, &st) ? 0 : st.st_uid;
 	process->forked = stat.forked;
-	if (p->above.pid && !is_above(p, process))
+	if (p->above.pid && key.start_ticks >= p->since_ticks)
 		process->below = has_below(p, find_parent(p, process));
 	process->program = program_new();
 	if (!process->program)
@@ -633,6 +635,19 @@ static int open_living(struct shfs_processes *p, struct process *process)
 		process = find_parent(p, process);
 	}
 	return -ESRCH;
+}
+
+bool shfs_processes_sees_root(struct shfs_processes *p,
+                              const struct shfs_event_process *who)
+{
+	struct process *process = update_process(p, who);
+	_cleanup_close_ int procfd = open_living(p, process);
+	_cleanup_buf_ struct shfs_buf root = { 0 };
+	struct stat theirs, ours;
+
+	return procfd >= 0 && !fstatat(procfd, "ns/mnt", &theirs, 0) &&
+	       !stat("/proc/self/ns/mnt", &ours) && theirs.st_ino == ours.st_ino &&
+	       !shfs_proc_link(procfd, "root", &root) && buf_equals(&root, "/");
 }
 
 /* Returns when its job began: the oldest one above it in its group. */

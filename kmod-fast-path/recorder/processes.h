@@ -21,8 +21,8 @@
 struct shfs_processes;
 
 /* Starts the thread of software.h. capture, config, and root, the directory that is
- * recorded, are borrowed. above: of interest is what descends from this process, which
- * has no children yet; 0: all processes. -ESRCH: it is gone. */
+ * recorded, are borrowed. above: of interest is what this process makes from now on, and
+ * all that descends from that; 0: all processes. -ESRCH: it is gone. */
 _must_check_ int shfs_processes_new(struct shfs_capture *capture,
                                     const struct shfs_config *config, const char *root,
                                     int root_fd, pid_t above,
@@ -36,6 +36,11 @@ void shfs_processes_note(struct shfs_processes *processes,
 /* Does the process descend from the one above? True of all, where there is none above. */
 bool shfs_processes_is_below(struct shfs_processes *processes,
                              const struct shfs_event_process *who);
+
+/* Do paths mean to the process what they mean here? Of one that has ended, what they mean
+ * to the next one above that lives. */
+bool shfs_processes_sees_root(struct shfs_processes *processes,
+                              const struct shfs_event_process *who);
 
 /* Does one live that descends from the one above? */
 bool shfs_processes_any_below(struct shfs_processes *processes);

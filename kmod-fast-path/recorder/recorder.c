@@ -78,6 +78,8 @@ void shfs_recorder_end(struct shfs_recorder *r)
 
 	HASH_ITER (hh, r->open, open, next)
 		shfs_open_file_free(&r->open, open);
+	if (r->scope)
+		shfs_scope_end(r->scope);
 	shfs_paths_free(TAKE_PTR(r->paths));
 	shfs_contents_free(TAKE_PTR(r->contents));
 	shfs_processes_free(TAKE_PTR(r->processes));
@@ -496,7 +498,9 @@ static void record_loader(struct shfs_recorder *r, struct happening *h)
 {
 	_cleanup_close_ int fd =
 		openat(r->root_fd, h->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	_cleanup_free_ char *loader = fd < 0 ? NULL : shfs_interpreter_of(fd);
+	bool sees = shfs_processes_sees_root(r->processes, &h->event->process);
+	/* in a container, another loader may have the name */
+	_cleanup_free_ char *loader = fd < 0 || !sees ? NULL : shfs_interpreter_of(fd);
 	_cleanup_free_ char *real = loader ? realpath(loader, NULL) : NULL;
 	const char *path = real ? shfs_path_relative(real, r->root) : NULL;
 	struct stat st, root;
@@ -894,13 +898,19 @@ static void note_file_event(struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-/* Is it of a process that is recorded? The last writer through a file may be another one
- * than those before. */
-static bool is_of_command(const struct shfs_recorder *r, const struct shfs_event *event)
+/* Is it of a process that is recorded, and of a file that is not recorded already? The
+ * last writer through a file may be another one than those before. */
+static bool is_of_command(const struct shfs_recorder *r, const struct happening *h)
 {
-	return shfs_processes_is_below(r->processes, &event->process) ||
-	       (event->type == SHFS_EVENT_CLOSE &&
-	        shfs_open_file_find(r->open, event->file.id));
+	const struct shfs_event *event = h->event;
+	struct shfs_own_mounts *mounts = &r->scope->mounts;
+
+	return (shfs_processes_is_below(r->processes, &event->process) ||
+	        (event->type == SHFS_EVENT_CLOSE &&
+	         shfs_open_file_find(r->open, event->file.id))) &&
+	       !shfs_own_mounts_hold(mounts, h->path, event->file.dev) &&
+	       !(event->type == SHFS_EVENT_RENAME &&
+	         shfs_own_mounts_hold(mounts, h->path2, 0));
 }
 
 void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_fd)
@@ -934,7 +944,7 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 		           h.path, (unsigned)event->type);
 		return;
 	}
-	if (!is_of_command(r, event))
+	if (r->scope && !is_of_command(r, &h))
 		return;
 	h.content_fd = content_fd;
 	h.process = shfs_processes_record(r->processes, &event->process);

@@ -39,6 +39,11 @@ void shfs_scope_begin(struct shfs_scope *scope, struct shfs_project_rules *rules
 	}
 }
 
+void shfs_scope_end(struct shfs_scope *scope)
+{
+	shfs_own_mounts_clear(&scope->mounts);
+}
+
 /* Is the path in a directory that is absolute? */
 static bool is_in(const char *dir, const char *root, const char *path)
 {

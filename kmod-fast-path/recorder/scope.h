@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/event.h"
+#include "kmod-fast-path/recorder/own-mounts.h"
 #include "store/capture/project-rules.h"
 
 #include <sys/types.h>
@@ -17,6 +18,7 @@ struct shfs_scope {
 	char *const *except; /* directories that have a recording of their own; absolute.
 	                      * /proc, /sys, /dev and /run are excepted anyway */
 	size_t n_except;
+	struct shfs_own_mounts mounts; /* of now; begins as own-mounts.h says */
 	/* standard streams of the process above that are files, which it keeps open to
 	 * the end; ino 0: no file */
 	struct shfs_scope_stream {
@@ -24,13 +26,16 @@ struct shfs_scope {
 	} streams[3];
 };
 
-/* Has the contents of the projects alone archived, and finds the streams. */
+/* Has the contents of the projects alone archived, and finds the streams. The caller has
+ * set the lists. */
 void shfs_scope_begin(struct shfs_scope *scope, struct shfs_project_rules *rules,
                       const char *root);
 
 /* Is nothing of this path, relative to the root, recorded here? */
 bool shfs_scope_excepts(const struct shfs_scope *scope, const char *root,
                         const char *path);
+
+void shfs_scope_end(struct shfs_scope *scope);
 
 /* Is this file of an event a stream of the process above? No lease can be had of it. */
 bool shfs_scope_has_stream(const struct shfs_scope *scope, int root_fd,

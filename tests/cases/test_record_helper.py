@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_until
+from harness import Helper, wait_until
 from test_capture import rows
 from test_record import fingerprint, recorded
 from watching import refusal
@@ -266,3 +266,46 @@ def test_limits(sandbox):
     done = sandbox.sh(f"ulimit -f 10; {BY} true", check=False)
     assert done.status == 4 and "ulimit -f" in done.stderr, done
     assert sandbox.sh(f"ulimit -Sf 10; {BY} sh -c 'ulimit -f'").stdout == "10\n"
+
+
+def test_mounted_by_the_command(sandbox):
+    """What the command does in a project that it mounts itself is recorded by that mount alone."""
+    project = sandbox.mkdir(f"{sandbox.home}/to mount")
+    line = f"shfs mount '{project}' > ../said; cd '{project}'; echo one > in; cat in > /dev/null; mv in moved; rm moved; cd /; shfs umount '{project}'; echo x > {sandbox.project}/behind"
+    record(sandbox, "sh", "-c", line)
+    accesses = rows(sandbox, f"SELECT op, count(*) FROM v_access WHERE path = '{project}/in' AND process_id IS NOT NULL GROUP BY 1 ORDER BY 1")
+    assert accesses == [("open", 2), ("rename", 1)], accesses
+    assert f"{sandbox.project}/behind" in paths(sandbox)
+
+
+def test_another_file_system(sandbox):
+    """Names and contents on a file system that is mounted below the root directory are recorded as others."""
+    disk = sandbox.mkdir(f"{sandbox.home}/disk")
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk, "-o", f"uid={sandbox.user.uid}"], check=True)
+    try:
+        record(sandbox, "sh", "-c", "echo 1 > a; mv a b; mkdir d; ln b d/c; rm b; cat d/c > e", cwd=disk)
+        assert {f"{disk}/{name}" for name in ("a", "b", "d/c", "e")} <= paths(sandbox)
+        assert fingerprint(sandbox, "e", disk)
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_helper_that_ends(sandbox):
+    """A gap is told, and what goes on after it is recorded again: also of processes that began in the gap."""
+    sandbox.allow_log("the helper|events were lost")
+    os.mkdir(f"{sandbox.path}/own", 0o755)
+    own = Helper(f"{sandbox.path}/own")
+    line = "echo > before; sleep 1; touch go; while [ -e go ]; do sleep 0.1; done; sleep 3; echo > after; sh -c 'sleep 0.5; echo > last'"
+    with sandbox.popen([*BY.split(), "sh", "-c", line], env={"SHFS_HELPER": own.socket}, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: os.path.exists(f"{sandbox.project}/go"), "the command")
+        own.kill()
+        stranger = sandbox.popen(["sh", "-c", "sleep 1; echo > strange"])
+        own.start()
+        sandbox.sh("rm go")
+        said = process.stderr.read()
+        stranger.wait()
+    own.close()
+    assert process.returncode == 0 and "events were lost" in said, said
+    found = paths(sandbox)
+    assert {f"{sandbox.project}/{name}" for name in ("before", "after", "last")} <= found
+    assert f"{sandbox.project}/strange" not in found
