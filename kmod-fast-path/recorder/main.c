@@ -508,6 +508,12 @@ static void record_last_events(struct watch *w)
 		more = receive_events(w);
 }
 
+/* Of a command, shfs record says that the end was not seen. */
+static void guardian_of_command_died(struct shfs_guardian *g)
+{
+	(void)g;
+}
+
 static void guardian_died(struct shfs_guardian *g)
 {
 	shfs_guardian_alert(g);
@@ -516,7 +522,9 @@ static void guardian_died(struct shfs_guardian *g)
 static int start_recorder(struct watch *w)
 {
 	struct shfs_recorder *r = &w->recorder;
-	struct shfs_guardian guardian = { .root = r->root, .died = guardian_died };
+	struct shfs_guardian guardian = { .root = r->root,
+		                          .died = r->scope ? guardian_of_command_died
+		                                           : guardian_died };
 	int error;
 
 	r->spool = shfs_spool_new();

@@ -3,6 +3,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -10,7 +11,7 @@ import subprocess
 
 import pytest
 
-from harness import Helper, wait_until
+from harness import Helper, seeds, wait_until
 from test_capture import rows
 from test_record import fingerprint, recorded
 from watching import refusal
@@ -309,3 +310,28 @@ def test_helper_that_ends(sandbox):
     found = paths(sandbox)
     assert {f"{sandbox.project}/{name}" for name in ("before", "after", "last")} <= found
     assert f"{sandbox.project}/strange" not in found
+
+
+def random_script(random):
+    """Lines that each change or read something, of which names and commands depend on the seed."""
+    names, lines = ["a", "b", "c", "d/e", "d/f", "g/h"], ["mkdir -p d g", "echo 0 > a", "echo 0 > d/e"]
+    for i in range(30):
+        x, y = random.sample(names, 2)
+        lines.append(random.choice((
+            f"echo {i} > {x}", f"echo {i} >> {x}", f"cat {x}", f"cp {x} {y}", f"mv -f {x} {y}", f"rm -f {y}; ln {x} {y}", f"rm -f {x}",
+            f"sort {x} {y} -o {x}", f"cat {x} | tr 0 1 > {y}", f"chmod 600 {x}", f"head -c 3 {x} > {y}", f"mv d k; mv k d",
+            f"python3 -c 'open(\"{x}\", \"a\").write(\"{i}\")'", f"[ -e {x} ] && gzip -c {x} > {y}", f"(cat {x}; echo {i}) > {y}")))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("seed", seeds(2, 120))
+def test_as_by_a_mount(sandbox, seed):
+    """The same lines, recorded by a mount and by the helper: the same uses of the same names."""
+    script = sandbox.write_outside(f"{sandbox.home}/script", random_script(random.Random(seed)))
+    found = []
+    for way in ["shfs", "record"], BY.split():
+        there = sandbox.mkdir(f"{sandbox.home}/{len(way)}")
+        sandbox.run(*way, "sh", script, cwd=there, check=False, timeout=90)
+        uses = rows(sandbox, f"SELECT DISTINCT op, path, path2, is_read, is_written FROM v_access WHERE path LIKE '{there}/%' AND process_id IS NOT NULL")
+        found.append({tuple(part.replace(f"{there}/", "") if isinstance(part, str) else part for part in use) for use in uses})
+    assert len(found[0]) > 12 and found[0] == found[1], (found[0] - found[1], found[1] - found[0])
