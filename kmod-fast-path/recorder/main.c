@@ -479,6 +479,7 @@ static void serve_recording(struct watch *w)
 			return;
 		if (!w->connection && !reach_helper(w)) {
 			receive_ahead(w);
+			shfs_processes_look_below(w->recorder.processes);
 			shfs_log("the helper is back");
 		}
 		if (more || fds[2].revents)

@@ -9,6 +9,7 @@
 #include "recording/outside.h"
 #include "recording/software.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -504,6 +505,21 @@ bool shfs_processes_is_below(struct shfs_processes *p,
 	const struct process *process = p->above.pid ? update_process(p, who) : NULL;
 
 	return !p->above.pid || (process && process->below);
+}
+
+void shfs_processes_look_below(struct shfs_processes *p)
+{
+	DIR *proc = p->above.pid ? opendir("/proc") : NULL;
+	struct dirent *entry;
+
+	while (proc && (entry = readdir(proc))) {
+		const struct key key = { .pid = strtoul(entry->d_name, NULL, 10) };
+
+		if (key.pid)
+			(void)read_process(p, key);
+	}
+	if (proc)
+		closedir(proc);
 }
 
 bool shfs_processes_any_below(struct shfs_processes *p)

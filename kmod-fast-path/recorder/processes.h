@@ -37,6 +37,10 @@ void shfs_processes_note(struct shfs_processes *processes,
 bool shfs_processes_is_below(struct shfs_processes *processes,
                              const struct shfs_event_process *who);
 
+/* Looks for processes that descend from the one above, of which no event came: forks were
+ * lost. Those that have ended meanwhile are not found. */
+void shfs_processes_look_below(struct shfs_processes *processes);
+
 /* Do paths mean to the process what they mean here? Of one that has ended, what they mean
  * to the next one above that lives. */
 bool shfs_processes_sees_root(struct shfs_processes *processes,

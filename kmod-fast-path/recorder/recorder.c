@@ -859,6 +859,7 @@ static void note_lost_events(struct shfs_recorder *r, const struct shfs_event *e
 		shfs_log("events were lost: there was no room for them");
 	r->lost += event->lost.count;
 	shfs_paths_forget(r->paths);
+	shfs_processes_look_below(r->processes);
 	shfs_capture_emit(r->capture, &rec, NULL);
 }
 

@@ -112,11 +112,11 @@ def test_strangers(sandbox):
     """What the same user does meanwhile is not recorded: neither files nor names nor writes to what the command wrote."""
     meddle = "while :; do echo x > ../strange; cat ../strange > ../other; mkdir ../sd; rmdir ../sd; mv ../other ../third; done"
     with sandbox.popen(["sh", "-c", meddle]) as stranger:
-        record(sandbox, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do cat /etc/hostname > mine$i; sleep 0.1; done")
+        record(sandbox, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do cat /etc/hostname > mine$i; sleep 0.1; done; cat /proc/self/status /sys/kernel/mm/ksm/run > /dev/null")
         os.killpg(stranger.pid, signal.SIGKILL)
     found = paths(sandbox)
     assert {f"{sandbox.project}/mine{i}" for i in range(1, 9)} <= found and "/etc/hostname" in found
-    assert not {path for path in found if re.search("strange|other|third|/sd", path)}
+    assert not {path for path in found if re.search("strange|other|third|/sd|^/(proc|sys|dev|run)/", path)}
     assert not rows(sandbox, "SELECT path FROM v_access WHERE path LIKE '%/sd' OR path LIKE '%strange' OR path2 LIKE '%third'")
 
 
@@ -172,6 +172,8 @@ def test_contents(sandbox):
         assert not secret["object"] and fingerprint(sandbox, name, project) == 0 != fingerprint(sandbox, "../other/f", project)
     assert sandbox.sh("grep -rl key $SHFS_STORE/objects $SHFS_STORE/packs 2>/dev/null | wc -l").stdout == "0\n"
     assert not {path for path in paths(sandbox) if "idle" in path}
+    walks = "for pid in $(pgrep -u $(id -u) shfs-watch); do cat /proc/$pid/task/*/comm; done | sort -u"
+    assert "baseline" not in (threads := record(sandbox, "sh", "-c", walks).stdout) and "shfs-watch" in threads
 
 
 @pytest.mark.parametrize("backend", ["fuse", "bpf-tracepoints"])
@@ -202,6 +204,9 @@ def test_left_in_the_background(sandbox):
     for name in "late", "later", "out":
         version, = json.loads(sandbox.shfs("log", name, "--json").stdout)["versions"]
         assert f"{'done' if name == 'out' else name} > {name}" in version["command"]["text"]
+    record(sandbox, "sh", "-c", "sleep 2 > /dev/null 2>&1 & echo now > now")
+    assert json.loads(sandbox.shfs("log", "now", "--json").stdout)["versions"]
+    wait_for_the_end(sandbox)
 
 
 def test_interrupted_at_the_start(sandbox):
@@ -296,13 +301,14 @@ def test_helper_that_ends(sandbox):
     sandbox.allow_log("the helper|events were lost")
     os.mkdir(f"{sandbox.path}/own", 0o755)
     own = Helper(f"{sandbox.path}/own")
-    line = "echo > before; sleep 1; touch go; while [ -e go ]; do sleep 0.1; done; sleep 3; echo > after; sh -c 'sleep 0.5; echo > last'"
+    line = "echo > before; sleep 1; touch go; while [ -e go ]; do sleep 0.1; done; (echo > within; sleep 3; echo > after); sh -c 'sleep 0.5; echo > last'"
     with sandbox.popen([*BY.split(), "sh", "-c", line], env={"SHFS_HELPER": own.socket}, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: os.path.exists(f"{sandbox.project}/go"), "the command")
         own.kill()
         stranger = sandbox.popen(["sh", "-c", "sleep 1; echo > strange"])
-        own.start()
         sandbox.sh("rm go")
+        wait_until(lambda: os.path.exists(f"{sandbox.project}/within"), "a process to begin")
+        own.start()
         said = process.stderr.read()
         stranger.wait()
     own.close()
