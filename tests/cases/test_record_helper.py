@@ -301,11 +301,11 @@ def test_helper_that_ends(sandbox):
     sandbox.allow_log("the helper|events were lost")
     os.mkdir(f"{sandbox.path}/own", 0o755)
     own = Helper(f"{sandbox.path}/own")
-    line = "echo > before; sleep 1; touch go; while [ -e go ]; do sleep 0.1; done; (echo > within; sleep 3; echo > after); sh -c 'sleep 0.5; echo > last'"
+    line = "echo > before; sleep 1; touch go; while [ -e go ]; do sleep 0.1; done; (echo > within; sleep 4; echo > after); sh -c 'sleep 0.5; echo > last'"
     with sandbox.popen([*BY.split(), "sh", "-c", line], env={"SHFS_HELPER": own.socket}, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: os.path.exists(f"{sandbox.project}/go"), "the command")
         own.kill()
-        stranger = sandbox.popen(["sh", "-c", "sleep 1; echo > strange"])
+        stranger = sandbox.popen(["sh", "-c", "sleep 3; echo > strange; sleep 1"])
         sandbox.sh("rm go")
         wait_until(lambda: os.path.exists(f"{sandbox.project}/within"), "a process to begin")
         own.start()
