@@ -900,7 +900,7 @@ int shfs_steps_take(const struct shfs_steps_how *how, struct shfs_steps *steps)
 int shfs_steps_end_left(const struct shfs_steps_how *how)
 {
 	_cleanup_steps_ struct shfs_steps steps = { 0 };
-	struct progress progress;
+	struct progress progress = { 0 };
 	char boot[sizeof(progress.boot)];
 	int r = load_steps(how->place, &steps, &progress), dropped;
 	bool committed = progress.begun > steps.commit, same_boot;
