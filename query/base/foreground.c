@@ -2,10 +2,16 @@
 /* A process that runs a command in its own place. */
 #include "query/base/foreground.h"
 
+#include "common/exit.h"
 #include "common/util.h"
+#include "query/base/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static volatile pid_t running;
 
@@ -81,6 +87,40 @@ void shfs_foreground_wait(const struct shfs_foreground *foreground, pid_t pid,
 	*status = one_status;
 	if (usage)
 		*usage = one_usage;
+}
+
+int shfs_foreground_keep(void (*keeper)(const void *arg,
+                                        const struct shfs_foreground *caller, int began),
+                         const void *arg, int *status)
+{
+	struct shfs_foreground foreground;
+	int began[2];
+	ssize_t n;
+	char byte;
+	pid_t pid;
+
+	if (pipe2(began, O_CLOEXEC)) {
+		shfs_error("cannot make a pipe: %s", strerror(errno));
+		return SHFS_EXIT_FAILURE;
+	}
+	fflush(NULL);
+	shfs_foreground_enter(&foreground);
+	pid = fork();
+	if (!pid) {
+		close(began[0]);
+		keeper(arg, &foreground, began[1]);
+	}
+	close(began[1]);
+	if (pid > 0)
+		shfs_foreground_wait(&foreground, pid, status, NULL);
+	while ((n = read(began[0], &byte, 1)) < 0 && errno == EINTR)
+		;
+	close(began[0]);
+	if (pid < 0)
+		shfs_error("cannot start a process: %s", strerror(errno));
+	return pid < 0                          ? SHFS_EXIT_FAILURE
+	       : n == 1 || WIFSIGNALED(*status) ? 0
+	                                        : WEXITSTATUS(*status);
 }
 
 int shfs_foreground_end(int status)

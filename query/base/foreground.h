@@ -32,6 +32,16 @@ void shfs_foreground_hold(const struct shfs_foreground *foreground);
 void shfs_foreground_wait(const struct shfs_foreground *foreground, pid_t pid,
                           int *status, struct rusage *usage);
 
+/*
+ * Forks a keeper, which prepares the place of the command and runs it: keeper does not
+ * return, and writes a byte to `began` once the command runs. Waits for its end. 0: the
+ * command began, or a signal ended the keeper; *status: as of waitpid(2). Else an exit
+ * code, after a message.
+ */
+int shfs_foreground_keep(void (*keeper)(const void *arg,
+                                        const struct shfs_foreground *caller, int began),
+                         const void *arg, int *status);
+
 /* Ends by the signal that ended the child, if that is possible; else returns the exit
  * status, as a shell has it. */
 int shfs_foreground_end(int status);

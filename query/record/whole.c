@@ -390,9 +390,9 @@ static int fail_namespace(int r)
 	return code;
 }
 
-static void be_keeper(const struct shfs_whole *whole,
-                      const struct shfs_foreground *caller, int began)
+static void be_keeper(const void *arg, const struct shfs_foreground *caller, int began)
 {
+	const struct shfs_whole *whole = arg;
 	_cleanup_free_ char *at = NULL;
 	struct shfs_foreground foreground;
 	int tells, status = 0, r, code;
@@ -428,30 +428,5 @@ static void be_keeper(const struct shfs_whole *whole,
 
 int shfs_whole_run(const struct shfs_whole *whole, int *status)
 {
-	struct shfs_foreground foreground;
-	int began[2];
-	pid_t pid;
-	bool begun;
-
-	if (pipe2(began, O_CLOEXEC)) {
-		shfs_error("cannot make a pipe: %s", strerror(errno));
-		return SHFS_EXIT_FAILURE;
-	}
-	fflush(NULL);
-	shfs_foreground_enter(&foreground);
-	pid = fork();
-	if (!pid) {
-		close(began[0]);
-		be_keeper(whole, &foreground, began[1]);
-	}
-	close(began[1]);
-	if (pid > 0)
-		shfs_foreground_wait(&foreground, pid, status, NULL);
-	begun = heard(began[0]) == ENTERED;
-	close(began[0]);
-	if (pid < 0)
-		shfs_error("cannot start a process: %s", strerror(errno));
-	return pid < 0                         ? SHFS_EXIT_FAILURE
-	       : begun || WIFSIGNALED(*status) ? 0
-	                                       : WEXITSTATUS(*status);
+	return shfs_foreground_keep(be_keeper, whole, status);
 }

@@ -364,9 +364,9 @@ static void be_reaper(const struct shfs_inside *inside,
 }
 
 /* Its cwd is the one from before, in the layer. */
-static void be_keeper(const struct shfs_inside *inside,
-                      const struct shfs_foreground *caller, int began)
+static void be_keeper(const void *arg, const struct shfs_foreground *caller, int began)
 {
+	const struct shfs_inside *inside = arg;
 	_cleanup_free_ char *cwd = getcwd(NULL, 0);
 	struct shfs_foreground foreground;
 	int r, status = 0, code;
@@ -407,32 +407,5 @@ static void be_keeper(const struct shfs_inside *inside,
 
 int shfs_inside_run(const struct shfs_inside *inside, int *status)
 {
-	struct shfs_foreground foreground;
-	int began[2];
-	pid_t pid;
-	char byte;
-	bool begun;
-
-	if (pipe2(began, O_CLOEXEC)) {
-		shfs_error("cannot make a pipe: %s", strerror(errno));
-		return SHFS_EXIT_FAILURE;
-	}
-	fflush(NULL);
-	shfs_foreground_enter(&foreground);
-	pid = fork();
-	if (!pid) {
-		close(began[0]);
-		be_keeper(inside, &foreground, began[1]);
-	}
-	close(began[1]);
-	if (pid > 0)
-		shfs_foreground_wait(&foreground, pid, status, NULL);
-	begun = read(began[0], &byte, 1) == 1;
-	close(began[0]);
-	if (pid < 0)
-		shfs_error("cannot start a process: %s", strerror(errno));
-	return begun                ? 0
-	       : pid < 0            ? SHFS_EXIT_FAILURE
-	       : WIFEXITED(*status) ? WEXITSTATUS(*status)
-	                            : SHFS_EXIT_FAILURE;
+	return shfs_foreground_keep(be_keeper, inside, status);
 }
