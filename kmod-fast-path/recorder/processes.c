@@ -637,7 +637,8 @@ static struct process *find_parent(struct shfs_processes *p, struct process *pro
 	return parent;
 }
 
-/* Opens the process in /proc, or if it has ended the next one above that lives. */
+/* Opens the process in /proc, or if it has ended the next one above that lives: the one
+ * above all, if those between are not known any more. */
 static int open_living(struct shfs_processes *p, struct process *process)
 {
 	struct shfs_proc_stat stat;
@@ -650,7 +651,7 @@ static int open_living(struct shfs_processes *p, struct process *process)
 			return TAKE_FD(procfd);
 		process = find_parent(p, process);
 	}
-	return -ESRCH;
+	return p->above.pid ? open_process(&p->above, &stat) : -ESRCH;
 }
 
 bool shfs_processes_sees_root(struct shfs_processes *p,
