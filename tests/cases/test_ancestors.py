@@ -637,7 +637,7 @@ def test_c18_a_mount_of_ours_that_hangs(sandbox, mounted, shell, kind):
 @pytest.mark.timeout(240)
 def test_c19_many_files_in_one_command(sandbox, mounted, shell):
     """shournal loses half of 20,000 files, and its summary looks normal."""
-    n = 20000 if harness.ALL else 5000
+    n = 20000 if harness.ALL else 2500
     if harness.TSAN and sandbox.backend == "fanotify":
         n = min(n, 8000)  # the kernel holds 16,384 events for a reader that is late
     source = sandbox.mkdir(f"{sandbox.path}/source")

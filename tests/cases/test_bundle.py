@@ -295,8 +295,8 @@ def test_names_with_every_byte(sandbox):
         sandbox.sh(f"diff -r out ../b.run{sandbox.project}/out")
 
 
-def test_many_files(sandbox):
-    n = 100_000 if ALL else 2_000
+def test_a_lot_of_inputs(sandbox):
+    n = 100_000 if ALL else 500
     sandbox.run("python3", "-c", f"import os\nfor i in range({n}):\n    if i % 1000 == 0: os.mkdir('d%d' % (i // 1000))\n    open('d%d/%d' % (i // 1000, i), 'w').write('%d\\n' % i)", timeout=200)
     sandbox.shfs("record", "--", "sh", "-c", "find d* -type f -exec cat {} + | sort -n | sha256sum > out", timeout=300)
     made = bundle(sandbox, "out", timeout=600)
@@ -408,7 +408,7 @@ def run_image(sandbox, where, check=True):
                        cwd=where, check=check, timeout=90)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if ALL or name in ALWAYS])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if ALL or name in ALWAYS and name != "numpy"])
 def test_images(sandbox, name):
     """skopeo and umoci take the image; crun runs it, and the same bytes come out."""
     needs("skopeo", "umoci", "crun")
@@ -488,7 +488,7 @@ def packages_of(sandbox):
     return dict(re.findall(r"^    (\S+?)=(\S+)", text, re.M))
 
 
-@pytest.mark.parametrize("name", ["pipeline", "perl", "gcc", "numpy"])
+@pytest.mark.parametrize("name", ["pipeline", "perl", "gcc", "numpy"] if ALL else ["pipeline", "gcc"])
 def test_dockerfiles(sandbox, name):
     """Its packages, as they are installed, and what it copies are enough. (No registry is asked: the files of the
     packages and of what is essential stand for the image.)"""
