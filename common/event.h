@@ -142,7 +142,7 @@ struct shfs_event_child {
 	__u64 start_ns;
 };
 
-/* Of all threads of the process, and all programs that it executed. */
+/* What all threads of a process have used, in all programs that it executed. */
 struct shfs_event_exit {
 	__u32 status; /* as wait(2) gives it */
 	__u32 reserved;

@@ -281,11 +281,11 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	         FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
 	         FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
 	         FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
-	/* with it the kernel decides by the mode who may do what, and there is no default
-	 * but that */
 	/* names that come with a list would not be looked up (watch/lookups.h) */
 	if (((struct shfs_fs *)userdata)->lookups)
 		conn->want &= ~(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+	/* with it the kernel decides by the mode who may do what, and there is no default
+	 * but that */
 	if (unmapped.shows_own)
 		conn->want &= ~FUSE_CAP_POSIX_ACL;
 	conn->max_write = SHFS_MAX_WRITE;

@@ -23,7 +23,7 @@ struct kept {
 	char *path, *text;
 };
 
-/* What was kept so far, emitted or not. */
+/* A name that was kept so far, emitted or not: the hash of it and of what was found. */
 struct seen {
 	uint64_t key;
 	UT_hash_handle hh;

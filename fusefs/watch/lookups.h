@@ -30,7 +30,7 @@ void shfs_lookups_free(struct shfs_lookups *lookups); /* NULL is fine */
  */
 void shfs_lookups_note(struct shfs_fs *fs, uint32_t tid, const struct shfs_node *node,
                        const char *name, enum shfs_found found, const char *text);
-/* The same of a file with this st_mode. */
+/* Keeps that a file with this st_mode was found, as shfs_lookups_note does. */
 void shfs_lookups_note_mode(struct shfs_fs *fs, uint32_t tid,
                             const struct shfs_node *node, const char *name,
                             uint32_t mode);

@@ -153,8 +153,8 @@ static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
 }
 
 /*
- * What the process has used: what the kernel keeps of threads that are gone,
- * and those that are not. How long they ran is shared out by what ticks have
+ * Adds up what the process has used: the kernel keeps that of threads that
+ * are gone, and of each that is not. How long they ran is shared out by what ticks have
  * counted, as getrusage(2) does it.
  */
 static void fill_usage(struct shfs_event *event)

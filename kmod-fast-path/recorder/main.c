@@ -243,7 +243,7 @@ static int reach_either(struct watch *w, const char *const drivers[static 2])
 	return r;
 }
 
-/* Of all files of the machine, this driver reports each use; the others do not report:
+/* The driver that reports each use of all files of the machine. The others do not report:
  * bpf, new names on file systems that are mounted somewhere; fanotify, the arguments of
  * programs that end at once, and on a busy machine it loses events. */
 static const char whole_driver[] = "bpf-tracepoints";
@@ -509,7 +509,7 @@ static void record_last_events(struct watch *w)
 		more = receive_events(w);
 }
 
-/* Of a command, shfs record says that the end was not seen. */
+/* Tells nobody: shfs record itself says that it has not seen the end of the recording. */
 static void guardian_of_command_died(struct shfs_guardian *g)
 {
 	(void)g;

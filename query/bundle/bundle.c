@@ -110,7 +110,7 @@ static int hash_result(struct bundle *b, struct bundle_result *result)
 	return r ? r : shfs_sha256_fd(fd, result->sha256);
 }
 
-/* What comes out is compared with what came out then. */
+/* Hashes what the commands left then: run.sh compares with that what they leave again. */
 static int hash_results(struct bundle *b, bool *incomplete)
 {
 	const struct shfs_files *targets = &b->x->wf->targets;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a command looked up and did not open. A file of which only the name, the size or
- * the time was asked for has to be there; nobody recorded its content, and it is taken as
- * it lies there now. A link is as it was then.
+ * Adds the names that a command looked up and did not open. A file of which only the
+ * name, the size or the time was asked for has to be there; nobody recorded its content,
+ * and it is taken as it lies there now. A link is as it was then.
  */
 #include "query/bundle/closure.h"
 
@@ -113,7 +113,8 @@ static int add_all(struct shfs_closure *c, const struct shfs_lookups_list *l,
 	return r;
 }
 
-/* What the command used is in the closure, or missing, for what it did with it. */
+/* Notes the paths that the command used: they are in the closure, or missing, by that
+ * use, and not by having been looked up. */
 static int note_used(struct shfs_closure_path **set, const struct shfs_uses *uses)
 {
 	int r = 0;

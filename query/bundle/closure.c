@@ -96,7 +96,7 @@ static void closure_file_free(struct shfs_closure_file *file)
 	free(file);
 }
 
-/* Of the machine, not of a project: another layer of an image. */
+/* Is the file one of the machine, not of a project? An image has a layer for those. */
 static bool is_of_system(const char *path)
 {
 	static const char *const trees[] = { "/bin", "/etc",  "/lib", "/lib32", "/lib64",
@@ -185,7 +185,7 @@ int closure_add_link(struct shfs_closure *c, const char *path, const char *targe
 	return add_file(c, &link);
 }
 
-/* What is left of a way. */
+/* A path that is walked: how far it is, and what is left of it. */
 struct way {
 	struct shfs_buf at; /* "" is the root */
 	char *rest;

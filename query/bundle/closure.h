@@ -94,7 +94,7 @@ _must_check_ int shfs_closure_open_version(const struct shfs_closure *c,
  * meanwhile; -EBADMSG, -ENOENT: it is damaged in the store, or gone. */
 _must_check_ int shfs_closure_open(const struct shfs_closure *c,
                                    const struct shfs_closure_file *file, int *fd);
-/* The same after it was read: was it changed meanwhile? -ESTALE. */
+/* Checks, after the file was read, that it was not changed meanwhile. -ESTALE. */
 _must_check_ int shfs_closure_check(const struct shfs_closure_file *file, int fd);
 
 /* --- between the files of the closure --- */
