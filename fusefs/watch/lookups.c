@@ -210,7 +210,7 @@ void shfs_lookups_note(struct shfs_fs *fs, uint32_t tid, const struct shfs_node 
 {
 	struct shfs_lookups *l = fs->lookups;
 	_cleanup_buf_ struct shfs_buf path = { 0 };
-	bool kept = true, is_due = false;
+	bool kept, is_due, seen;
 	uint64_t process;
 
 	if (!l)
@@ -218,13 +218,16 @@ void shfs_lookups_note(struct shfs_fs *fs, uint32_t tid, const struct shfs_node 
 	shfs_tree_lock_read(fs->tree);
 	shfs_node_path(node, name, &path);
 	shfs_tree_unlock(fs->tree);
-	process = shfs_caller_process(fs->callers, tid);
 	pthread_mutex_lock(&l->lock);
-	if (path.failed || !was_seen(l, &path, found)) {
-		kept = !path.failed && keep(l, process, &path, found, text);
-		is_due = l->n == KEPT_MAX ||
-		         shfs_clock_ns(CLOCK_MONOTONIC_COARSE) - l->first_ns > KEPT_NS;
-	}
+	seen = !path.failed && was_seen(l, &path, found);
+	pthread_mutex_unlock(&l->lock);
+	if (seen)
+		return;
+	process = shfs_caller_process(fs->callers, tid); /* reads /proc */
+	pthread_mutex_lock(&l->lock);
+	kept = !path.failed && keep(l, process, &path, found, text);
+	is_due = l->n == KEPT_MAX ||
+	         shfs_clock_ns(CLOCK_MONOTONIC_COARSE) - l->first_ns > KEPT_NS;
 	pthread_mutex_unlock(&l->lock);
 	if (!kept)
 		shfs_capture_lose(fs->capture, -ENOMEM);
