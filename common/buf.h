@@ -98,3 +98,17 @@ static inline uint64_t shfs_get_varint(struct shfs_cursor *c)
 	c->failed = true;
 	return 0;
 }
+
+/* Takes a length, as such a number, and so many bytes; borrowed. */
+static inline struct shfs_bytes shfs_get_bytes(struct shfs_cursor *c)
+{
+	uint64_t len = shfs_get_varint(c);
+	struct shfs_bytes bytes = { (const char *)c->p, len };
+
+	if (c->failed || len > (size_t)(c->end - c->p)) {
+		c->failed = true;
+		return (struct shfs_bytes){ "", 0 };
+	}
+	c->p += len;
+	return bytes;
+}

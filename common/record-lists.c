@@ -3,8 +3,6 @@
  */
 #include "common/record.h"
 
-#define PATH_BYTES_MAX 65536
-
 void shfs_xattr_add(struct shfs_buf *list, struct shfs_bytes name,
                     struct shfs_bytes value)
 {
@@ -55,19 +53,6 @@ void shfs_lookup_add(struct shfs_buf *list, struct shfs_buf *last,
 	list->failed |= last->failed;
 }
 
-static struct shfs_bytes take_bytes(struct shfs_cursor *list)
-{
-	size_t len = shfs_get_varint(list);
-	struct shfs_bytes bytes = { (const char *)list->p, len };
-
-	if (list->failed || len > (size_t)(list->end - list->p)) {
-		list->failed = true;
-		return (struct shfs_bytes){ "", 0 };
-	}
-	list->p += len;
-	return bytes;
-}
-
 bool shfs_lookup_next(struct shfs_cursor *list, struct shfs_buf *last,
                       struct shfs_lookup *out)
 {
@@ -77,11 +62,11 @@ bool shfs_lookup_next(struct shfs_cursor *list, struct shfs_buf *last,
 	if (list->failed || list->p == list->end)
 		return false;
 	head = shfs_get_varint(list);
-	rest = take_bytes(list);
+	rest = shfs_get_bytes(list);
 	*out = (struct shfs_lookup){ .found = head & 7 };
 	if (out->found == SHFS_FOUND_TEXT)
-		out->text = take_bytes(list);
-	if (head >> 3 > last->len || (head >> 3) + rest.len > PATH_BYTES_MAX)
+		out->text = shfs_get_bytes(list);
+	if (head >> 3 > last->len || (head >> 3) + rest.len > SHFS_RECORD_PATH_MAX)
 		list->failed = true;
 	if (list->failed)
 		return false;

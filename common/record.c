@@ -43,8 +43,6 @@ enum shape {
 #define FILES_MAX 1024 /* of a batch, that have a number */
 #define SLOTS     (2 * FILES_MAX)
 
-#define PATH_BYTES_MAX 65536
-
 struct shfs_record_file {
 	size_t path, path_len; /* offset and length in the context's names */
 	uint64_t dev, ino;
@@ -196,18 +194,10 @@ static struct shfs_content x_content(struct coder *c, struct shfs_content v)
 
 static struct shfs_bytes x_bytes(struct coder *c, struct shfs_bytes v)
 {
-	size_t len = x_u64(c, v.len);
-
-	if (c->in) {
-		v = (struct shfs_bytes){ (const char *)c->in->p, len };
-		if (c->in->failed || len > (size_t)(c->in->end - c->in->p)) {
-			c->in->failed = true;
-			return (struct shfs_bytes){ "", 0 };
-		}
-		c->in->p += len;
-		return v;
-	}
-	shfs_buf_add(c->out, v.data, len);
+	if (c->in)
+		return shfs_get_bytes(c->in);
+	shfs_put_varint(c->out, v.len);
+	shfs_buf_add(c->out, v.data, v.len);
 	shfs_buf_reserve(c->out, FIXED_MAX);
 	return v;
 }
@@ -528,7 +518,8 @@ static struct shfs_record_file *x_new_file(struct coder *c, unsigned shape,
 		last->dev = x_u64(c, a->dev);
 	a->dev = last->dev;
 	a->path = x_text(c, &last->path, a->path);
-	if (c->in && a->path.len > PATH_BYTES_MAX) { /* the files keep a copy of each */
+	if (c->in &&
+	    a->path.len > SHFS_RECORD_PATH_MAX) { /* the files keep a copy of each */
 		c->in->failed = true;
 		return NULL;
 	}

@@ -20,7 +20,8 @@
 
 #include <stdbool.h>
 
-#define SHFS_RECORD_VERSION 2
+#define SHFS_RECORD_VERSION  2
+#define SHFS_RECORD_PATH_MAX 65536 /* bytes of a path */
 
 enum shfs_record_type {
 	SHFS_REC_PRODUCER = 1, /* the producer: first in every segment */

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PATH_BYTES    65536
 #define PID_MAX_LIMIT 4194304 /* of the kernel */
 
 /* --- the clock --- */
@@ -112,7 +111,7 @@ bool shfs_is_plausible_path(struct shfs_bytes p)
 {
 	size_t start = 0;
 
-	if (p.len > PATH_BYTES)
+	if (p.len > SHFS_RECORD_PATH_MAX)
 		return false;
 	for (size_t i = 0; p.len && i <= p.len; i++) {
 		const char *part = p.data + start;
@@ -467,7 +466,7 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 
 	if (in->op < SHFS_OP_RENAME || in->op > SHFS_OP_XATTR || in->directory > 1 ||
 	    (two && !shfs_is_plausible_path(in->path2)) ||
-	    (!two && in->path2.len > PATH_BYTES))
+	    (!two && in->path2.len > SHFS_RECORD_PATH_MAX))
 		return SHFS_DROPPED;
 	r = get_file_at(ing, in->path, &ing->path, &c.file);
 	if (!r && two)
