@@ -457,8 +457,8 @@ static int take_step(const struct shfs_steps_how *how, const struct shfs_step *s
 /* What is known of steps that are taken back. */
 struct back {
 	const struct shfs_steps_how *how;
-	struct shfs_ids inodes; /* that files had before all steps; sorted */
-	int64_t booted_ns;      /* CLOCK_REALTIME; 0: the steps were taken since */
+	struct shfs_ids *inodes; /* that files had before all steps; sorted */
+	int64_t booted_ns;       /* CLOCK_REALTIME; 0: the steps were taken since */
 };
 
 /* When the file was made; where the file system does not keep that: last changed. */
@@ -485,7 +485,7 @@ static bool has_left_it(const struct back *back, const struct shfs_step *s)
 		return false;
 	if (s->ino)
 		return stx.stx_ino == s->ino;
-	return !back->booted_ns || (!shfs_ids_has(&back->inodes, (int64_t)stx.stx_ino) &&
+	return !back->booted_ns || (!shfs_ids_has(back->inodes, (int64_t)stx.stx_ino) &&
 	                            birth_ns(&stx) < back->booted_ns);
 }
 
@@ -753,7 +753,7 @@ static void make_durable(const struct shfs_steps *steps, size_t from, size_t to)
 {
 	_cleanup_free_ char *last = NULL;
 
-	if (to - MIN(from, to) > SYNC_EACH_MAX) {
+	if (to - from > SYNC_EACH_MAX) {
 		sync();
 		return;
 	}
@@ -777,14 +777,15 @@ static void make_durable(const struct shfs_steps *steps, size_t from, size_t to)
 static int take_back(const struct shfs_steps_how *how, const struct shfs_steps *steps,
                      size_t n, int64_t booted_ns)
 {
-	struct back back = { .how = how, .booted_ns = booted_ns };
+	_cleanup_ids_ struct shfs_ids inodes = { 0 };
+	struct back back = { .how = how, .inodes = &inodes, .booted_ns = booted_ns };
 	int worst = 0;
 
 	for (size_t i = 0; booted_ns && i < steps->commit && !worst; i++)
-		worst = shfs_ids_add(&back.inodes, (int64_t)steps->list[i].ino);
+		worst = shfs_ids_add(&inodes, (int64_t)steps->list[i].ino);
 	if (worst)
 		return worst;
-	shfs_ids_sort(&back.inodes);
+	shfs_ids_sort(&inodes);
 	for (size_t i = MIN(n, steps->commit); i--;) {
 		int r = take_back_step(&back, &steps->list[i]);
 
@@ -793,7 +794,6 @@ static int take_back(const struct shfs_steps_how *how, const struct shfs_steps *
 		say_failed(how, &steps->list[i], r);
 		worst = worst ?: r;
 	}
-	shfs_ids_free(&back.inodes);
 	make_durable(steps, 0, MIN(n, steps->commit));
 	return worst;
 }
