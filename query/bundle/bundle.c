@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -355,23 +354,11 @@ int bundle_directory_finish(const struct bundle *b, struct bundle_directory *d)
 static void remove_tree(int parent, const char *name)
 {
 	_cleanup_free_ char *path = NULL;
-	char *paths[2] = { NULL };
-	FTSENT *entry;
-	FTS *fts;
 
-	if (asprintf(&path, "/proc/self/fd/%d/%s", parent, name) < 0) {
+	if (asprintf(&path, "/proc/self/fd/%d/%s", parent, name) < 0)
 		path = NULL;
-		return;
-	}
-	paths[0] = path;
-	fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
-	while (fts && (entry = fts_read(fts)))
-		if (entry->fts_info == FTS_D)
-			(void)!chmod(entry->fts_accpath, 0700);
-		else
-			(void)!remove(entry->fts_accpath);
-	if (fts)
-		fts_close(fts);
+	else
+		shfs_export_remove(path);
 }
 
 void bundle_directory_clear(struct bundle_directory *d)

@@ -115,6 +115,8 @@ bool shfs_export_say_unarchived(struct shfs_workflow *wf, bool crate);
  * same bytes. An exit code. */
 _must_check_ int shfs_export_verify(struct shfs_export *x,
                                     const struct shfs_export_format *format);
+/* Removes a directory with all that is in it, as far as that can be removed. */
+void shfs_export_remove(const char *top);
 /* Is there a program that runs this format? */
 bool shfs_export_can_verify(const struct shfs_export_format *format);
 /* Adds a member for programs that read only UTF-8: the text, or its escaped form. */

@@ -79,7 +79,7 @@ static int make_top(struct verification *v)
 	return v->run.failed ? -ENOMEM : mkdir(v->run.data, 0777) ? -errno : 0;
 }
 
-static void remove_top(const char *top)
+void shfs_export_remove(const char *top)
 {
 	char *paths[] = { (char *)top, NULL };
 	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
@@ -98,7 +98,7 @@ static void remove_top(const char *top)
 static void verification_clear(struct verification *v)
 {
 	if (v->top)
-		remove_top(v->top);
+		shfs_export_remove(v->top);
 	free(v->top);
 	shfs_buf_free(&v->run);
 	shfs_buf_free(&v->file);
