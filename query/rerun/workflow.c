@@ -649,10 +649,12 @@ static int add_leaves(const char *path, void *arg)
 	size_t n = f->step->leaves.n;
 	int r = shfs_workflow_add_name(&f->step->leaves, path);
 
-	return r || f->step->leaves.n == n
-	               ? r
-	               : touch_outside(f->b->wf, f->step, path, SHFS_TOUCH_WRITE)
-	                         ?: shfs_graph_directories_left(f->b->wf->graph, &f->step->entry->command, path, add_by_way, f);
+	if (!r && f->step->leaves.n != n)
+		r = touch_outside(f->b->wf, f->step, path, SHFS_TOUCH_WRITE)
+		            ?: shfs_graph_directories_left(f->b->wf->graph,
+		                                           &f->step->entry->command, path,
+		                                           add_by_way, f);
+	return r;
 }
 
 /* Gets a step that runs the command; NULL: none can. */

@@ -173,6 +173,11 @@ CREATE TABLE task (
 	session_id INTEGER,
 	command_id INTEGER
 ) STRICT;
+CREATE INDEX task_start ON task (boot_id, start_ticks);
+CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
+CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;
+CREATE INDEX task_nobody ON task (boot_id) WHERE command_id IS NULL;
+
 -- What a process has used, once it had ended: where the kernel told.
 CREATE TABLE task_exit (
 	task_id INTEGER PRIMARY KEY,
@@ -181,10 +186,6 @@ CREATE TABLE task_exit (
 	system_us INTEGER NOT NULL,
 	max_rss_kib INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX task_start ON task (boot_id, start_ticks);
-CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
-CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;
-CREATE INDEX task_nobody ON task (boot_id) WHERE command_id IS NULL;
 
 -- A program run. task_id is NULL if it is the first one of its process.
 CREATE TABLE process (
