@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #define INDEX_WAIT_MS 200
 
@@ -325,4 +326,29 @@ void shfs_context_alone(struct shfs_context *ctx)
 	if (!ctx->no_pager)
 		shfs_pager_prepare();
 	(void)!shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS);
+}
+
+int shfs_context_exec(struct shfs_context *ctx, const char *const *words)
+{
+	_cleanup_free_ const char **argv = NULL;
+	size_t n = 0, used = 0;
+
+	while (words[n])
+		n++;
+	argv = calloc(n + 6, sizeof(*argv));
+	if (!argv) {
+		shfs_no_memory();
+		return SHFS_EXIT_FAILURE;
+	}
+	argv[used++] = "shfs";
+	argv[used++] = "--store";
+	argv[used++] = shfs_context_store_path(ctx);
+	if (ctx->config_option) {
+		argv[used++] = "--config";
+		argv[used++] = ctx->config_option;
+	}
+	memcpy(argv + used, words, n * sizeof(*argv));
+	execv("/proc/self/exe", (char **)argv);
+	shfs_error("cannot run shfs: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
 }

@@ -43,3 +43,7 @@ void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out)
 
 /* suggest.c: the name in names that the user probably meant by word, or NULL. */
 const char *shfs_suggest(const char *word, const char *const *names, size_t n);
+
+/* Becomes another shfs command, with the store and the configuration of this one: words,
+ * a NULL at their end. Returns an exit code, after a message, if that fails. */
+int shfs_context_exec(struct shfs_context *ctx, const char *const *words);

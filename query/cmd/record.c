@@ -44,25 +44,16 @@ static void warn_of_privileged(const char *program)
 /* Within a record all files are recorded already: this adds the command. */
 static int run_only(struct shfs_context *ctx, char **argv)
 {
-	size_t n = 0, used = 0;
+	size_t n = 0;
 
 	while (argv[n])
 		n++;
-	const char *all[n + 8];
+	const char *words[n + 3];
 
-	all[used++] = "shfs";
-	all[used++] = "--store";
-	all[used++] = shfs_context_store_path(ctx);
-	if (ctx->config_option) {
-		all[used++] = "--config";
-		all[used++] = ctx->config_option;
-	}
-	all[used++] = "run";
-	all[used++] = "--";
-	memcpy(all + used, argv, (n + 1) * sizeof(*all));
-	execv("/proc/self/exe", (char **)all);
-	shfs_error("cannot run shfs: %s", strerror(errno));
-	return SHFS_EXIT_FAILURE;
+	words[0] = "run";
+	words[1] = "--";
+	memcpy(words + 2, argv, (n + 1) * sizeof(*words));
+	return shfs_context_exec(ctx, words);
 }
 
 /* Can the caller use it as a directory, now? */

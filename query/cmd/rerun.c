@@ -708,29 +708,20 @@ static int go_into_record(struct shfs_context *ctx)
 {
 	_cleanup_free_ char *exe = realpath("/proc/self/exe", NULL);
 	_cleanup_buf_ struct shfs_buf line = { 0 };
-	_cleanup_free_ const char **argv = NULL;
+	_cleanup_free_ const char **words = NULL;
 	size_t n = 0;
 	int r = shfs_read_file_at(AT_FDCWD, "/proc/self/cmdline", ARGS_BYTES_MAX, &line);
 
-	argv = r ? NULL : calloc(line.len + 9, sizeof(*argv));
-	if (!exe || !argv)
+	words = r ? NULL : calloc(line.len + 4, sizeof(*words));
+	if (!exe || !words)
 		return shfs_fail_index(NULL, r ? r : -ENOMEM);
-	argv[n++] = exe;
-	argv[n++] = "--store";
-	argv[n++] = shfs_context_store_path(ctx);
-	if (ctx->config_option) {
-		argv[n++] = "--config";
-		argv[n++] = ctx->config_option;
-	}
-	argv[n++] = "record";
-	argv[n++] = "--";
-	argv[n++] = exe;
+	words[n++] = "record";
+	words[n++] = "--";
+	words[n++] = exe;
 	for (size_t at = strlen(line.data) + 1; at < line.len;
 	     at += strlen(line.data + at) + 1)
-		argv[n++] = line.data + at;
-	execv(exe, (char **)argv);
-	shfs_error("cannot run shfs: %s", strerror(errno));
-	return SHFS_EXIT_FAILURE;
+		words[n++] = line.data + at;
+	return shfs_context_exec(ctx, words);
 }
 
 static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
