@@ -13,6 +13,8 @@
 #include <time.h>
 
 #define SHFS_NSEC_PER_SEC 1000000000LL
+/* By which the kernel's time of a file may lag behind the clock: a tick. */
+#define SHFS_FILE_TIME_LAG_NS (SHFS_NSEC_PER_SEC / 100)
 
 struct shfs_time {
 	int64_t real_ns;  /* since 1970, CLOCK_REALTIME */

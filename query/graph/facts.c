@@ -327,7 +327,8 @@ struct reads_of {
 };
 
 /* Is a file outside, which a process only named, one that its command itself had made or
- * changed? Then it is no input of that. */
+ * changed? Then it is no input of that. A file's time may lag behind, so a change shortly
+ * before the begin is taken for the command's own. */
 static int is_of_command(struct reads_of *of, const struct shfs_access *a)
 {
 	struct shfs_version_fact v;
@@ -336,7 +337,9 @@ static int is_of_command(struct reads_of *of, const struct shfs_access *a)
 
 	if (r > 0)
 		r = shfs_facts_version(of->g->facts, a->file_id << 32 | a->seen_n, &v);
-	return r > 0 ? v.content.mtime_ns >= c->entry.command.begin_ns : r;
+	return r > 0 ? v.content.mtime_ns + SHFS_FILE_TIME_LAG_NS >
+	                       c->entry.command.begin_ns
+	             : r;
 }
 
 static int add_graph_read(const struct shfs_access *a, void *arg)

@@ -17,8 +17,6 @@ struct shfs_past_nameless {
 	(SHFS_PAST_CONTENT | SHFS_PAST_MODE | SHFS_PAST_OWNER | SHFS_PAST_TIME |         \
 	 SHFS_PAST_XATTRS)
 #define ACL "system.posix_acl_"
-/* by which the kernel's time of a file may lag behind */
-#define COARSE_NS 10000000
 
 struct shfs_past_file *shfs_past_real(struct shfs_past_file *f)
 {
@@ -135,7 +133,7 @@ int shfs_past_no_xattr(struct shfs_past_file *f, const char *name)
 static bool is_time_of_write(const struct shfs_past_file *f, const struct shfs_effect *e)
 {
 	return f->written_ns && e->op && e->begin_ns >= f->written_ns &&
-	       e->former.mtime_ns > f->written_ns - COARSE_NS;
+	       e->former.mtime_ns > f->written_ns - SHFS_FILE_TIME_LAG_NS;
 }
 
 static void note_seqs(struct shfs_past_file *f, uint32_t changed, int64_t seq)
