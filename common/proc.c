@@ -247,6 +247,22 @@ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+int shfs_proc_shares_root(int procfd)
+{
+	struct stat root, mounts, our_root, our_mounts;
+
+	/* a process that ends gives up first its root, then its namespace */
+	if (fstatat(procfd, "ns/mnt", &mounts, 0) || fstatat(procfd, "root", &root, 0) ||
+	    stat("/proc/self/ns/mnt", &our_mounts) || stat("/", &our_root))
+		return -errno;
+	return is_same_file(&root, &our_root) && is_same_file(&mounts, &our_mounts);
+}
+
 int shfs_proc_streams(int procfd, struct shfs_buf *out)
 {
 	static const char *const names[] = { "fd/0", "fd/1", "fd/2" };

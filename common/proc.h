@@ -83,6 +83,10 @@ _must_check_ int shfs_proc_thread_group(int procfd, uint32_t *tgid);
 _must_check_ int shfs_proc_cmdline(int procfd, size_t max_bytes, struct shfs_buf *out);
 _must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out);
 
+/* Do paths mean for the process what they mean here: is its root the same, in the same
+ * namespace of mounts? 1; 0; an error: it has ended, or may not be seen. */
+_must_check_ int shfs_proc_shares_root(int procfd);
+
 /* Appends what the standard streams are (struct shfs_rec_process); a closed one is empty.
  * An error: they may not be seen, and nothing was appended. */
 _must_check_ int shfs_proc_streams(int procfd, struct shfs_buf *out);

@@ -87,22 +87,13 @@ static int64_t end_of_tick(uint64_t ticks)
 	return now.real_ns - (int64_t)now.boot_ns + (int64_t)(ticks + 1) * TICK_NS;
 }
 
-static bool is_same_file(int procfd, const char *name, const char *ours)
-{
-	struct stat a, b;
-
-	return !fstatat(procfd, name, &a, 0) && !stat(ours, &b) && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
-}
-
 /* Is the process the same user's, and do paths mean for it what they mean here? */
 static bool is_alike(int procfd)
 {
 	struct stat st;
 
 	return !fstat(procfd, &st) && st.st_uid == geteuid() &&
-	       is_same_file(procfd, "ns/mnt", "/proc/self/ns/mnt") &&
-	       is_same_file(procfd, "root", "/");
+	       shfs_proc_shares_root(procfd) > 0;
 }
 
 /* --- its files --- */

@@ -642,12 +642,11 @@ static struct process *find_parent(struct shfs_processes *p, struct process *pro
 static int open_living(struct shfs_processes *p, struct process *process)
 {
 	struct shfs_proc_stat stat;
-	struct stat st;
 
 	for (int depth = 0; process && depth < DEPTH_MAX; depth++) {
 		_cleanup_close_ int procfd = open_process(&process->key, &stat);
 
-		if (procfd >= 0 && !fstatat(procfd, "ns/mnt", &st, 0))
+		if (procfd >= 0 && shfs_proc_shares_root(procfd) >= 0)
 			return TAKE_FD(procfd);
 		process = find_parent(p, process);
 	}
@@ -658,13 +657,17 @@ bool shfs_processes_sees_root(struct shfs_processes *p,
                               const struct shfs_event_process *who)
 {
 	struct process *process = update_process(p, who);
-	_cleanup_close_ int procfd = open_living(p, process);
-	_cleanup_buf_ struct shfs_buf root = { 0 };
-	struct stat theirs, ours;
+	int shares = -ESRCH;
 
-	return procfd >= 0 && !fstatat(procfd, "ns/mnt", &theirs, 0) &&
-	       !stat("/proc/self/ns/mnt", &ours) && theirs.st_ino == ours.st_ino &&
-	       !shfs_proc_link(procfd, "root", &root) && buf_equals(&root, "/");
+	/* it may end as it is looked at: then the next one above is */
+	for (int tries = 0; shares < 0 && tries < DEPTH_MAX; tries++) {
+		_cleanup_close_ int procfd = open_living(p, process);
+
+		if (procfd < 0)
+			return false;
+		shares = shfs_proc_shares_root(procfd);
+	}
+	return shares > 0;
 }
 
 /* Returns when its job began: the oldest one above it in its group. */
@@ -687,16 +690,14 @@ static void emit_outside(struct shfs_processes *p, struct process *process)
 {
 	const struct program *program = process->program;
 	struct shfs_outside files = { 0 };
-	_cleanup_close_ int procfd = -1;
 	struct shfs_outside_process of;
+	bool has_ended = true;
 
 	if (!process->seq || !program || program->hidden > 0 ||
 	    process->uid != geteuid() ||
 	    (process->key.pid == process->sid && process->tty))
 		return; /* the shell of a terminal: its words are no command's */
-	procfd = open_living(p, process);
 	of = (struct shfs_outside_process){
-		.procfd = procfd,
 		.exe = program->exe.data ?: "",
 		.cwd = program->cwd.data ?: "",
 		.input = process->streams.len ? process->streams.data : "",
@@ -705,7 +706,15 @@ static void emit_outside(struct shfs_processes *p, struct process *process)
 		                                      : program->argv.len + 1 },
 		.job_ticks = job_ticks(p, process),
 	};
-	shfs_outside_look_at(p->outside, &of, &files);
+	for (int tries = 0; has_ended && !files.n && tries < DEPTH_MAX; tries++) {
+		_cleanup_close_ int procfd = open_living(p, process);
+
+		if (procfd < 0)
+			break;
+		of.procfd = procfd;
+		shfs_outside_look_at(p->outside, &of, &files);
+		has_ended = shfs_proc_shares_root(procfd) < 0;
+	}
 	shfs_outside_emit(&files, p->capture, process->seq,
 	                  time_at(process->since_ns
 	                                  ?: process->key.start_ticks * TICK_NS));

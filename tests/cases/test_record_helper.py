@@ -341,3 +341,12 @@ def test_as_by_a_mount(sandbox, seed):
         uses = rows(sandbox, f"SELECT DISTINCT op, path, path2, is_read, is_written FROM v_access WHERE path LIKE '{there}/%' AND process_id IS NOT NULL")
         found.append({tuple(part.replace(f"{there}/", "") if isinstance(part, str) else part for part in use) for use in uses})
     assert len(found[0]) > 12 and found[0] == found[1], (found[0] - found[1], found[1] - found[0])
+
+
+def test_each_loader(sandbox):
+    """The loader of each of many programs is known, also of one that ends as it is looked at."""
+    record(sandbox, "sh", "-c", "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done")
+    wait_for_the_end(sandbox)
+    count = "SELECT count(*) FROM v_access WHERE path LIKE '%/{}'"
+    assert rows(sandbox, count.format("true")) == [(300,)]
+    assert rows(sandbox, count.format("ld-linux%")) == [(301,)]
