@@ -326,20 +326,40 @@ struct reads_of {
 	struct maker_key key;
 };
 
+#define RAN_BEFORE                                                                       \
+	"SELECT 1 FROM (SELECT end_ns FROM v_command WHERE begin_ns < ?1"                \
+	" ORDER BY begin_ns DESC LIMIT 16) WHERE end_ns IS NULL OR end_ns >= ?2"
+
+/* May a command that began before this one have changed what bears this time? */
+static int may_be_changed_before(struct shfs_graph *g, const struct shfs_command_row *c,
+                                 int64_t mtime_ns)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(g->index, RAN_BEFORE,
+	                            SHFS_INTS(c->begin_ns, mtime_ns), &rows);
+
+	return r ? r : shfs_rows_next(rows);
+}
+
 /* Is a file outside, which a process only named, one that its command itself had made or
- * changed? Then it is no input of that. A file's time may lag behind, so a change shortly
- * before the begin is taken for the command's own. */
+ * changed? Then it is no input of that. The time of a file may lag behind: one shortly
+ * before the begin is the command's own if no other command ran then. */
 static int is_of_command(struct reads_of *of, const struct shfs_access *a)
 {
 	struct shfs_version_fact v;
 	struct command_node *c;
 	int r = of->key.is_process ? 0 : shfs_graph_command(of->g, of->key.id, &c);
+	int64_t early_ns;
 
 	if (r > 0)
 		r = shfs_facts_version(of->g->facts, a->file_id << 32 | a->seen_n, &v);
-	return r > 0 ? v.content.mtime_ns + SHFS_FILE_TIME_LAG_NS >
-	                       c->entry.command.begin_ns
-	             : r;
+	if (r <= 0)
+		return r;
+	early_ns = c->entry.command.begin_ns - v.content.mtime_ns;
+	if (early_ns <= 0 || early_ns >= SHFS_FILE_TIME_LAG_NS)
+		return early_ns <= 0;
+	r = may_be_changed_before(of->g, &c->entry.command, v.content.mtime_ns);
+	return r < 0 ? r : !r;
 }
 
 static int add_graph_read(const struct shfs_access *a, void *arg)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import time
 
 import pytest
 
@@ -19,6 +20,7 @@ def bash(sandbox, shell):
     sandbox.mount()
     shell = shell()
     shell.run(f"cd {sandbox.project}; T=$(mktemp -d)")
+    time.sleep(0.02)  # as a person types: the time of what a command makes at once may lag behind its begin
     yield shell
     shell.run("rm -rf $T")
 
