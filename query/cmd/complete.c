@@ -248,7 +248,7 @@ static void complete_words(const char *cur, const char *kind)
 {
 	static const struct {
 		const char *kind; /* its kind in the help */
-		const char *words[16];
+		const char *words[17];
 	} kinds[] = {
 		{ "WHEN", { "auto", "always", "never" } },
 		{ "SHELL", { "bash", "zsh", "fish" } },
@@ -258,9 +258,9 @@ static void complete_words(const char *cur, const char *kind)
 		{ "TIME", { "today", "yesterday" } },
 		{ "SIZE", { "+1M", "+10M", "+100M" } },
 		{ "FORMAT",
-		  { "sh", "make", "snakemake", "cwl", "dot", "json", "jsonl", "csv",
-		    "prov", "prov-o", "ro-crate", "workflow-crate", "bundle", "oci",
-		    "dockerfile", "tar" } },
+		  { "sh", "make", "snakemake", "cwl", "nextflow", "dot", "json", "jsonl",
+		    "csv", "prov", "prov-o", "ro-crate", "workflow-crate", "bundle",
+		    "oci", "dockerfile", "tar" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)

@@ -19,11 +19,22 @@ static struct {
 } opts;
 
 static const struct shfs_export_format *const formats[] = {
-	&shfs_export_sh,     &shfs_export_make,     &shfs_export_snakemake,
-	&shfs_export_cwl,    &shfs_export_dot,      &shfs_export_json,
-	&shfs_export_jsonl,  &shfs_export_csv,      &shfs_export_prov,
-	&shfs_export_prov_o, &shfs_export_ro_crate, &shfs_export_workflow_crate,
-	&shfs_export_bundle, &shfs_export_oci,      &shfs_export_dockerfile,
+	&shfs_export_sh,
+	&shfs_export_make,
+	&shfs_export_snakemake,
+	&shfs_export_cwl,
+	&shfs_export_nextflow,
+	&shfs_export_dot,
+	&shfs_export_json,
+	&shfs_export_jsonl,
+	&shfs_export_csv,
+	&shfs_export_prov,
+	&shfs_export_prov_o,
+	&shfs_export_ro_crate,
+	&shfs_export_workflow_crate,
+	&shfs_export_bundle,
+	&shfs_export_oci,
+	&shfs_export_dockerfile,
 };
 
 static const struct shfs_export_format *find_format(const char *name)
@@ -323,7 +334,7 @@ const struct shfs_command shfs_cmd_export = {
 	.summary = "Write the commands behind files as a script or a workflow",
 	.description =
 		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
-		"or cwl (a workflow), to make the files again in an empty directory;\n"
+		"cwl or nextflow (a workflow), to make the files again in an empty directory;\n"
 		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
 		"workflow-crate: a directory with all contents. A file that no "
 		"repeatable\n"

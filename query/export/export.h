@@ -51,9 +51,9 @@ struct shfs_export_format {
 };
 
 extern const struct shfs_export_format shfs_export_csv, shfs_export_cwl, shfs_export_dot,
-	shfs_export_json, shfs_export_jsonl, shfs_export_make, shfs_export_prov,
-	shfs_export_prov_o, shfs_export_ro_crate, shfs_export_sh, shfs_export_snakemake,
-	shfs_export_workflow_crate;
+	shfs_export_json, shfs_export_jsonl, shfs_export_make, shfs_export_nextflow,
+	shfs_export_prov, shfs_export_prov_o, shfs_export_ro_crate, shfs_export_sh,
+	shfs_export_snakemake, shfs_export_workflow_crate;
 
 /* Writes out the text so far, in out or another buffer. */
 void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text);

@@ -2,10 +2,14 @@
 """Exports of one format, run in empty directories, for the cases about them."""
 
 import os
+import pathlib
 import subprocess
 
 from harness import contents
 from hostile import encoded
+
+NEXTFLOW = pathlib.Path(__file__).parents[1] / "nextflow.groovy"
+WITH_TOOLS = ("cwl", "nextflow")  # they put the results into a directory
 
 
 def empty(sandbox, name="again"):
@@ -19,6 +23,7 @@ def argv_of(form, path, top):
         "make": ["make", "-j4", "-f", path],
         "snakemake": ["snakemake", "-q", "-c4", "-s", path],
         "cwl": ["cwltool", "--quiet", "--preserve-entire-environment", "--outdir", top, path],
+        "nextflow": ["groovy", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8", NEXTFLOW, path, top, top],
     }[form]
 
 
@@ -44,7 +49,7 @@ class Export:
         self.result = self.sandbox.run(*argv_of(self.name, path, top), cwd=cwd, check=check, timeout=60)
         if self.name == "make" and check is True:  # all is done, and nothing would be done again
             self.sandbox.run("make", "-q", "-f", path, cwd=top)
-        return contents(os.path.join(top, "results") if self.name == "cwl" else top)
+        return contents(os.path.join(top, "results") if self.name in WITH_TOOLS else top)
 
     def look_at(self, path, top):
         """What checks that format finds nothing wrong in it."""

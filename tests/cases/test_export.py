@@ -19,7 +19,7 @@ import pytest
 import rdflib
 
 from analysis import PROJECT
-from exports import Export, empty, same
+from exports import WITH_TOOLS, Export, argv_of, empty, same
 from harness import contents
 from hostile import STEPS as HOSTILE, encoded
 
@@ -459,7 +459,7 @@ def test_what_is_changed_in_place_is_a_source(study, sandbox, make):
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("name", ["sh", "make", "snakemake", "cwl"])
+@pytest.mark.parametrize("name", ["sh", "make", "snakemake", "cwl", "nextflow"])
 def test_what_may_not_run_elsewhere(study, sandbox, name):
     """It is written, but warned of, and told by the exit status."""
     sandbox.write_outside(f"{sandbox.home}/beside", "x\n")
@@ -524,29 +524,29 @@ def make_hostile(study, chunk=8):
                             for name in HOSTILE[i:i + chunk]))
 
 
-# --- CWL ---
+# --- CWL, Nextflow ---
 
 
-@pytest.fixture
-def cwl(sandbox):
-    return Export(sandbox, "cwl")
+@pytest.fixture(params=WITH_TOOLS)
+def tools(sandbox, request):
+    return Export(sandbox, request.param)
 
 
 @pytest.mark.users("ordinary")
-def test_cwl_hostile_names(study, sandbox, cwl):
+def test_tools_hostile_names(study, sandbox, tools):
     make_hostile(study)
     study.run("LC_ALL=C; cat " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE) + " > sum")
     fine = [n for n in HOSTILE if encoded(n).decode("utf-8", "ignore").encode() == encoded(n)]
     assert len(HOSTILE) - len(fine) == 1
-    found = cwl.run("sum", *(b"./" + encoded(n) for n in fine))
+    found = tools.run("sum", *(b"./" + encoded(n) for n in fine))
     assert set(found) == {"sum", *fine}
     same(sandbox, found, "sum", *fine)
     for name in set(HOSTILE) - set(fine):
-        assert "names in UTF-8" in cwl.text(b"./" + encoded(name), check=4).stderr
+        assert "names in UTF-8" in tools.text(b"./" + encoded(name), check=4).stderr
 
 
 @pytest.mark.users("ordinary")
-def test_cwl_commands_of_all_kinds(study, sandbox, shell, cwl):
+def test_tools_commands_of_all_kinds(study, sandbox, shell, tools):
     study.run("sh run.sh; sort -rn out.csv | tee top.txt | wc -l > count")
     study.run("mkdir -p results/deep && cp data/in.csv results/deep/a")
     study.run("cd data")
@@ -564,26 +564,50 @@ def test_cwl_commands_of_all_kinds(study, sandbox, shell, cwl):
     shell("fish").run("for i in (cat zsh); echo n$i; end > fish")
     study.run("ln top.txt link; cat first out.csv config.yaml fish link results/made/c moved > sum")
     names = ["sum", "config.yaml", "out.csv", "first", "fish", "results/made/c", "moved", "link", "count"]
-    found = cwl.run(*names)
+    found = tools.run(*names)
     same(sandbox, found, *names)
     assert set(found) == set(names) and found["out.csv"] == b"5\n10\n15\n"
 
 
 @pytest.mark.users("ordinary")
-def test_cwl_with_long_names(study, sandbox, cwl):
+def test_tools_with_long_names(study, sandbox, tools):
     """More of them than the kernel takes for one argument."""
     long = "d=$(printf 'x%.0s' {1..250}); d=$d/$d/$d/$d; d=$d/$d/$d; "
     study.run(long + "mkdir -p $d; seq 45 | split -l 1 -a 2 - $d/")
     study.run(long + "cat $d/* > sum")
-    same(sandbox, cwl.run("sum"), "sum")
+    same(sandbox, tools.run("sum"), "sum")
 
 
 @pytest.mark.users("ordinary")
-def test_cwl_says_what_failed(study, sandbox, cwl):
+def test_tools_says_what_failed(study, sandbox, tools):
     study.run("cat data/in.csv > a; [ -e config.yaml ]")
     study.run("cat a a > b")
-    cwl.run("b", check=1)
-    assert "completed permanentFail" in cwl.result.stderr or "permanentFail" in cwl.result.stderr
+    tools.run("b", check=1)
+    assert re.search("permanentFail|terminated with an error", tools.result.stderr)
+
+
+@pytest.mark.users("ordinary")
+def test_nextflow_has_limits(study, sandbox):
+    """Those of Java: long texts are several strings, more arguments are refused."""
+    nextflow = Export(sandbox, "nextflow")
+    sandbox.shfs("run", "--", "sh", "-c", "printf '%s' '" + "é\\''" * 9000 + "' > long")
+    assert "''' +\n'''" in nextflow.text("long").stdout
+    same(sandbox, nextflow.run("long"), "long")
+    study.run("for i in {1..251}; do echo $i > n$i; done; sort in > 0")
+    study.run("cat n* > many")
+    told = nextflow.text("many", check=4).stderr
+    assert "takes at most 250 files: here 251" in told and "shfs export cwl" in told
+
+
+@pytest.mark.users("ordinary")
+def test_nextflow_is_verified(study, sandbox):
+    """What is called nextflow runs the export, and has the name that the manual tells."""
+    argv = " ".join(str(a) for a in argv_of("nextflow", "$3", "$5")[:-2])
+    sandbox.write_outside(f"{sandbox.path}/bin/nextflow", f'#!/bin/sh\n[ "$1 $2 $4" = "-q run --outdir" ] && exec {argv} "$5" "$5"\n')
+    sandbox.sh(f"chmod +x {sandbox.path}/bin/nextflow")
+    study.run("sh run.sh")
+    done = sandbox.shfs("export", "--verify", "-o", "../out.nf", "nextflow", "out.csv", env={"PATH": f"{sandbox.path}/bin:{sandbox.env['PATH']}"})
+    assert "out.csv" in done.stdout + done.stderr
 
 
 # --- RO-Crate ---

@@ -9,7 +9,7 @@ import re
 import jsonschema
 import pytest
 
-from exports import Export, argv_of, empty, same
+from exports import WITH_TOOLS, Export, argv_of, empty, same
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -202,7 +202,7 @@ def test_what_is_not_known(sandbox, bash, how, form):
     assert told.count("tmp/x, which another command left, and which is not recorded") == 1, told
 
 
-# what each tool of CWL does in a place of its own, one after the other or not
+# what each tool of CWL or Nextflow does in a place of its own, one after the other or not
 APART = {
     "removed again": (["sort a.in > $TMPDIR/x", "head -5 $TMPDIR/x > first; rm $TMPDIR/x", "cat $TMPDIR/x c.in > end"], "first end"),
     "a directory": (["mkdir $TMPDIR/e; sort a.in > $TMPDIR/e/x; rev a.in > $TMPDIR/e/y", "cat $TMPDIR/e/x b.in > $TMPDIR/e/z", "cat $TMPDIR/e/z c.in > all"], "all"),
@@ -213,14 +213,15 @@ APART = {
 }
 
 
+@pytest.mark.parametrize("form", WITH_TOOLS)
 @pytest.mark.parametrize("how", APART)
-def test_each_tool_in_its_own_place(sandbox, bash, how):
-    """CWL's tools hand on what lies outside: run after it is gone."""
+def test_each_tool_in_its_own_place(sandbox, bash, how, form):
+    """Tools hand on what lies outside: run after it is gone."""
     lines, names = APART[how]
     for line in lines:
         bash.run(line)
     sandbox.sh("rm -rf $TMPDIR/? ~/kept")
-    same(sandbox, Export(sandbox, "cwl").run(*names.split()), *names.split())
+    same(sandbox, Export(sandbox, form).run(*names.split()), *names.split())
 
 
 def test_tools_one_after_the_other(sandbox, bash):
