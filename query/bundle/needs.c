@@ -11,6 +11,7 @@
 #include <gelf.h>
 #include <glob.h>
 #include <libelf.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -47,6 +48,7 @@ static int add_script_needs(struct shfs_closure *c, char *line)
 
 struct program {
 	struct shfs_closure *c;
+	int fd;
 	Elf *elf;
 	const char *path;       /* with its links followed */
 	struct shfs_names dirs; /* in which libraries are looked for */
@@ -133,21 +135,26 @@ static int read_sections(struct program *p)
 static int add_linker(struct program *p)
 {
 	_cleanup_free_ char *place = NULL;
+	char linker[PATH_MAX];
 	GElf_Phdr head;
-	size_t n = 0, size;
-	const char *raw = elf_rawfile(p->elf, &size);
+	size_t n = 0;
 	int r = 0;
 
-	if (!raw || elf_getphdrnum(p->elf, &n))
+	if (elf_getphdrnum(p->elf, &n))
 		return 0;
 	for (size_t i = 0; i < n && !place && !r; i++) {
-		if (!gelf_getphdr(p->elf, (int)i, &head) || head.p_type != PT_INTERP ||
-		    head.p_offset >= size || raw[head.p_offset] != '/' ||
-		    !memchr(raw + head.p_offset, 0, size - head.p_offset))
+		ssize_t len;
+
+		if (!gelf_getphdr(p->elf, (int)i, &head) || head.p_type != PT_INTERP)
 			continue;
-		r = closure_add_disk(p->c, raw + head.p_offset, true);
+		len = shfs_pread_full(p->fd, linker, sizeof(linker), head.p_offset);
+		if (len <= 0 || *linker != '/' || !memchr(linker, 0, (size_t)len))
+			continue;
+		r = closure_add_disk(p->c, linker, true);
+		if (r >= 0 && access(linker, F_OK))
+			return 0; /* it is missing */
 		if (r >= 0)
-			r = closure_walk(p->c, raw + head.p_offset, &place);
+			r = closure_walk(p->c, linker, &place);
 		if (!r)
 			r = add_directory_of(&p->dirs, place);
 	}
@@ -200,12 +207,12 @@ static int add_library(struct program *p, const char *name)
 
 static int add_elf_needs(struct shfs_closure *c, const char *path, int fd)
 {
-	_cleanup_(program_clear) struct program p = { .c = c, .path = path };
+	_cleanup_(program_clear) struct program p = { .c = c, .fd = fd, .path = path };
 	int r;
 
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return 0;
-	p.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	p.elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!p.elf || elf_kind(p.elf) != ELF_K_ELF)
 		return 0;
 	r = read_sections(&p);

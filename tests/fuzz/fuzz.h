@@ -15,6 +15,7 @@ void fuzz_config(const uint8_t *data, size_t size);
 void fuzz_hooklog(const uint8_t *data, size_t size);
 void fuzz_import(const uint8_t *data, size_t size);
 void fuzz_index(const uint8_t *data, size_t size);
+void fuzz_needs(const uint8_t *data, size_t size);
 void fuzz_object(const uint8_t *data, size_t size);
 void fuzz_pack(const uint8_t *data, size_t size);
 void fuzz_packet(const uint8_t *data, size_t size);

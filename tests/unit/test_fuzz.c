@@ -99,6 +99,12 @@ static void index_damaged(void **state)
 	replay(fuzz_index, "index", 2);
 }
 
+static void needs(void **state)
+{
+	(void)state;
+	replay(fuzz_needs, "needs", 60);
+}
+
 static void object(void **state)
 {
 	replay(fuzz_object, "object", 300);
@@ -143,12 +149,13 @@ static void times(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config),  cmocka_unit_test(hooklog),
-		cmocka_unit_test(import),  cmocka_unit_test(index_damaged),
-		cmocka_unit_test(object),  cmocka_unit_test(pack),
-		cmocka_unit_test(packet),  cmocka_unit_test(record),
-		cmocka_unit_test(redact),  cmocka_unit_test(rules),
-		cmocka_unit_test(segment), cmocka_unit_test(times),
+		cmocka_unit_test(config), cmocka_unit_test(hooklog),
+		cmocka_unit_test(import), cmocka_unit_test(index_damaged),
+		cmocka_unit_test(needs),  cmocka_unit_test(object),
+		cmocka_unit_test(pack),   cmocka_unit_test(packet),
+		cmocka_unit_test(record), cmocka_unit_test(redact),
+		cmocka_unit_test(rules),  cmocka_unit_test(segment),
+		cmocka_unit_test(times),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
