@@ -17,6 +17,7 @@
 
 #define INDENT           "    "
 #define NAME_MAX_COLUMNS 44
+#define READS_MAX        8 /* of bookkeeping and of the system, without --full */
 #define LATE_NS          SHFS_NSEC_PER_SEC /* less is the same moment */
 
 static bool json, full, lookups;
@@ -730,8 +731,22 @@ static int show_use(struct show *s, const struct shfs_use *use)
 	return 0;
 }
 
+/* Are so many read that a user would not find his own files? They are programs' own, and
+ * of the system. */
+static size_t count_reads_to_sum_up(const struct show *s, bool bookkeeping)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->entry.uses.n && bookkeeping && !full; i++)
+		n += s->entry.uses.list[i].bookkeeping &&
+		     s->entry.uses.list[i].kind == SHFS_USE_READ;
+	return n > READS_MAX ? n : 0;
+}
+
 static int show_uses_of_entry(struct show *s, bool bookkeeping)
 {
+	size_t summed_up = count_reads_to_sum_up(s, bookkeeping);
+
 	const struct shfs_uses *uses = &s->entry.uses;
 	enum shfs_use_kind last = SHFS_USE_KINDS;
 	int r = 0;
@@ -745,8 +760,12 @@ static int show_uses_of_entry(struct show *s, bool bookkeeping)
 			shfs_buf_printf(&s->out, "%s%s%s%s\n", s->style->dim,
 			                bookkeeping ? "also " : "",
 			                shfs_use_word(use->kind), s->style->off);
+		if (!summed_up || use->kind != SHFS_USE_READ)
+			r = show_use(s, use);
+		else if (use->kind != last)
+			shfs_buf_printf(&s->out, INDENT "%zu files (--full lists them)\n",
+			                summed_up);
 		last = use->kind;
-		r = show_use(s, use);
 	}
 	return r;
 }
@@ -926,7 +945,8 @@ const struct shfs_command shfs_cmd_show = {
 	.alone = true,
 	.options = {
 	{ "full", 'f', NULL,
-	  "also the environment, programs of no package, and all lines of functions",
+	  "also the environment, programs of no package, all lines of functions, and "
+	  "all files",
 	  .flag = &full },
 	{ "lookups", 0, NULL, "also each name that it looked up (after shfs record)",
 	  .flag = &lookups },

@@ -20,6 +20,26 @@
 #define LONG_TIME     SHFS_NSEC_PER_SEC
 #define DIRECTORY_MIN 8 /* columns of a working directory, however much else there is */
 
+/* Puts the files below the directory that were read before others that were, which are
+ * mostly of the program: these may be many. */
+static int put_nearest_first(struct shfs_uses *uses, const char *directory)
+{
+	_cleanup_free_ struct shfs_use *sorted = calloc(uses->n + 1, sizeof(*sorted));
+	size_t at = 0;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (int far = 0; far < 2; far++)
+		for (size_t i = 0; i < uses->n; i++)
+			if (uses->list[i].kind == SHFS_USE_READ &&
+			    far == !shfs_path_is_below(uses->list[i].path, directory))
+				sorted[at++] = uses->list[i];
+	for (size_t i = uses->n; i-- > 0;)
+		if (uses->list[i].kind == SHFS_USE_READ)
+			uses->list[i] = sorted[--at];
+	return 0;
+}
+
 int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id, int64_t max,
                     struct shfs_entry *out)
 {
@@ -30,6 +50,9 @@ int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id, int64
 	if (r <= 0)
 		return r;
 	r = shfs_uses_load(index, is_process ? 0 : id, is_process ? id : 0, max, &e.uses);
+	if (!r)
+		r = put_nearest_first(&e.uses,
+		                      is_process ? e.process.cwd : e.command.cwd);
 	if (r)
 		return r;
 	*out = e;
@@ -400,8 +423,10 @@ static void show_bookkeeping(const struct shfs_entry_view *view,
 		if (path)
 			shfs_show_path(&words, path);
 		shfs_buf_printf(&words, " (%zu file%s)", files, shfs_plural(files));
-		if (!flow.lines++)
+		if (!flow.lines) {
 			show_entry_label(view->style, "also", out);
+			flow.lines = 1;
+		}
 		out->failed |= !path || words.failed;
 		if (!flow_item(&flow, words.data ? words.data : "", 3)) {
 			shfs_buf_str(out, "  …");

@@ -44,7 +44,9 @@ struct shfs_temporary {
 };
 
 struct shfs_uses {
-	struct shfs_use *list; /* by kind, then in the order of first use */
+	/* By kind, then in the order of first use; of an entry (entry.h), what was read
+	 * below its directory comes first. */
+	struct shfs_use *list;
 	size_t n, count[SHFS_USE_KINDS];
 	struct shfs_temporary *temporary; /* in the order of first use */
 	size_t n_temporary;

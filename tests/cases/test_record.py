@@ -84,6 +84,20 @@ def test_as_without(sandbox):
         assert [l.split(": ", 1)[-1] for l in found.stderr.splitlines()] == [l.split(": ", 1)[-1] for l in plain.stderr.splitlines()]
 
 
+def test_own_files_are_not_buried(sandbox):
+    """What a command reads of the system is summed up, and its directory's files come first."""
+    beside = sandbox.mkdir(f"{sandbox.home}/beside")
+    names = [sandbox.write_outside(f"{beside}/{n}", "x\n") for n in range(30)]
+    sandbox.write("in", "y\n")
+    sandbox.shfs("record", "sh", "-c", f"cat {' '.join(names)} in > out; python3 -c 'import json'")
+    shown = sandbox.shfs("history").stdout
+    assert "read     in@1" in shown and shown.count("\n") <= 12, shown
+    shown, full = (sandbox.shfs("show", *options, "out").stdout for options in ([], ["--full"]))
+    assert re.search(r"\nread\n +in@1 ", shown) and all(name.replace(sandbox.home, "~") + "@1" in shown for name in names)
+    assert re.search(r"also read\n +\d+ files \(--full lists them\)", shown) and "libc.so" not in shown
+    assert "libc.so" in full and "lists them" not in full.partition("also read")[2].partition("looked up")[0]
+
+
 def test_streams_that_are_files(sandbox):
     """The shell's redirections are of the tree outside: their files are recorded all the same, and go on."""
     sandbox.write("in", "1\n2\n3\n")
