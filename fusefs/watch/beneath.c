@@ -29,6 +29,10 @@
 #define AGAIN_NS  SHFS_NSEC_PER_SEC
 
 #define NSEC_PER_MSEC 1000000
+/* To mark a directory takes the kernel as long as it has names of it cached:
+ * milliseconds. One command (shfs record) has often ended before; until then, what it has
+ * looked up is cached for a second. */
+#define YOUNG_NS (200 * NSEC_PER_MSEC)
 
 /* A marked directory, by its file handle. */
 struct marked {
@@ -49,6 +53,7 @@ struct change {
 struct shfs_beneath {
 	struct shfs_fs *fs;
 	int fanotify_fd, stop_fd;
+	int64_t not_before_ns; /* CLOCK_MONOTONIC: when marks may be set */
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards marked */
 	struct marked *marked;
@@ -134,7 +139,8 @@ void shfs_beneath_watch(struct shfs_beneath *b, struct shfs_node *directory)
 {
 	int fd, r;
 
-	if (!b || atomic_load(&directory->watched) != SHFS_WATCHED_NOT_YET)
+	if (!b || atomic_load(&directory->watched) != SHFS_WATCHED_NOT_YET ||
+	    shfs_clock_ns(CLOCK_MONOTONIC_COARSE) < b->not_before_ns)
 		return;
 	fd = shfs_node_fd(b->fs->tree, directory);
 	if (fd < 0)
@@ -361,6 +367,8 @@ int shfs_beneath_new(struct shfs_fs *fs, struct shfs_beneath **out)
 		return -ENOMEM;
 	b->fs = fs;
 	pthread_mutex_init(&b->lock, NULL);
+	if (fs->at)
+		b->not_before_ns = shfs_clock_ns(CLOCK_MONOTONIC_COARSE) + YOUNG_NS;
 	b->stop_fd = eventfd(0, EFD_CLOEXEC);
 	b->fanotify_fd = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK |
 	                                       FAN_REPORT_DFID_NAME,

@@ -84,6 +84,21 @@ def test_as_without(sandbox):
         assert [l.split(": ", 1)[-1] for l in found.stderr.splitlines()] == [l.split(": ", 1)[-1] for l in plain.stderr.splitlines()]
 
 
+def test_others_replace_what_it_has_looked_up(sandbox):
+    """It is seen within a second: at the begin no directory is marked, then they are."""
+    names = sandbox.mkdir(f"{sandbox.home}/shared")
+    sandbox.write_outside(f"{names}/f", "old\n")
+    show = "cat f; stat -c %s f; echo > ../"
+    script = show + "up; " + "; ".join(f"while [ ! -e ../n{n} ]; do sleep .05; done; sleep 1; {show}did{n}" for n in (1, 2))
+    with sandbox.popen(["shfs", "record", "sh", "-c", script], cwd=names, stdout=subprocess.PIPE, text=True) as recorded_command:
+        wait_until(lambda: os.path.exists(f"{sandbox.home}/up"), "the command to begin")
+        for n in 1, 2:
+            sandbox.sh(f"seq {100 * n} > ../new; mv ../new f; echo {n} > ../n{n}", cwd=names)
+            wait_until(lambda: os.path.exists(f"{sandbox.home}/did{n}"), "the command to look again")
+        found = recorded_command.stdout.read()
+    assert found == "old\n4\n" + "".join("".join(f"{i}\n" for i in range(1, n + 1)) + f"{size}\n" for n, size in ((100, 292), (200, 692))), found
+
+
 def test_own_files_are_not_buried(sandbox):
     """What a command reads of the system is summed up, and its directory's files come first."""
     beside = sandbox.mkdir(f"{sandbox.home}/beside")
