@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* --- versions --- */
 
@@ -343,7 +344,8 @@ static int may_be_changed_before(struct shfs_graph *g, const struct shfs_command
 
 /* Is a file outside, which a process only named, one that its command itself had made or
  * changed? Then it is no input of that. The time of a file may lag behind: one shortly
- * before the begin is the command's own if no other command ran then. */
+ * before the begin is the command's own if no other command ran then. Of a link in a
+ * recorded directory, the record has who made it. */
 static int is_of_command(struct reads_of *of, const struct shfs_access *a)
 {
 	struct shfs_version_fact v;
@@ -356,7 +358,7 @@ static int is_of_command(struct reads_of *of, const struct shfs_access *a)
 	if (r <= 0)
 		return r;
 	early_ns = c->entry.command.begin_ns - v.content.mtime_ns;
-	if (early_ns <= 0 || early_ns >= SHFS_FILE_TIME_LAG_NS)
+	if (early_ns <= 0 || early_ns >= SHFS_FILE_TIME_LAG_NS || S_ISLNK(v.content.mode))
 		return early_ns <= 0;
 	r = may_be_changed_before(of->g, &c->entry.command, v.content.mtime_ns);
 	return r < 0 ? r : !r;
