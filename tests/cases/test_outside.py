@@ -275,6 +275,13 @@ def test_stages(sandbox, bash):
     assert stale_results(sandbox) == {"a", "b", "c"}
 
 
+@pytest.mark.backends()
+def test_stage_that_executes_late(sandbox, bash):
+    """As on a machine that is so busy that it gets no processor."""
+    bash.run(f"(sleep .3; exec cat {A} - < <(sleep 1.5)) | sort > a")
+    assert f"{A}@1  source" in sandbox.shfs("why", "a").stdout
+
+
 def test_secret_outside(sandbox, bash):
     """A file with a secret name gets no fingerprint."""
     sandbox.sh("mkdir ../.ssh; echo key > ../.ssh/id_ed25519; sleep .05")
