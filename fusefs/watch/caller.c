@@ -71,7 +71,7 @@ struct shfs_callers {
 	pthread_cond_t looked;
 };
 
-static void look_at_stage(void *arg, uint32_t pid);
+static shfs_stages_look look_at_stage;
 
 int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *config,
                      const struct shfs_reach *reach, struct shfs_callers **out)
@@ -253,6 +253,7 @@ struct sight {
 	struct shfs_buf exe, cwd, streams;
 	struct shfs_argv_text text;
 	struct shfs_argv *asked;
+	bool is_again; /* it is looked at again, if it has no arguments now */
 };
 
 static void sight_clear(struct sight *s)
@@ -388,6 +389,25 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 	return seq;
 }
 
+/* Lock held. Records a process after its n ancestors, of which the last is the oldest. */
+static uint64_t emit_ancestry(struct shfs_callers *c, const struct sight *caller,
+                              const struct sight *sights, int n,
+                              struct program_kind *kind)
+{
+	struct program_kind unused;
+	uint64_t seq;
+
+	for (int i = n - 1; i >= 0; i--)
+		if (!find_caller_record(c, &sights[i].stat, &unused))
+			emit_caller(c, &sights[i]);
+	seq = find_caller_record(c, &caller->stat, kind);
+	if (!seq) {
+		seq = emit_caller(c, caller);
+		*kind = kind_of_program(c, &caller->exe);
+	}
+	return seq;
+}
+
 /*
  * Records a process, the calling one or not blocked, after its ancestors, the oldest
  * first, as each names its parent. If another thread has recorded one of them meanwhile,
@@ -398,8 +418,7 @@ static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
 {
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
-	struct program_kind unused;
-	uint64_t seq;
+	uint64_t seq = 0;
 	int n;
 
 	look_at_caller(c, caller);
@@ -409,14 +428,8 @@ static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
 		finish_look(c, &sights[i], until, false);
 
 	pthread_mutex_lock(&c->lock);
-	for (int i = n - 1; i >= 0; i--)
-		if (!find_caller_record(c, &sights[i].stat, &unused))
-			emit_caller(c, &sights[i]);
-	seq = find_caller_record(c, &caller->stat, kind);
-	if (!seq) {
-		seq = emit_caller(c, caller);
-		*kind = kind_of_program(c, &caller->exe);
-	}
+	if (!caller->is_again || caller->text.argv.len)
+		seq = emit_ancestry(c, caller, sights, n, kind);
 	pthread_mutex_unlock(&c->lock);
 	for (int i = 0; i < n; i++)
 		sight_clear(&sights[i]);
@@ -462,11 +475,13 @@ static uint64_t record_thread(struct shfs_callers *c, int procfd, struct thread 
 	return seq ? seq : record_ancestry(c, &s, true, &t->kind);
 }
 
-/* Records another stage of a pipeline, unless it is known. */
-static void look_at_stage(void *arg, uint32_t pid)
+/* Records another stage of a pipeline, unless it is known. One that is looked at in the
+ * midst of its execve has no arguments yet: it is recorded by a later look. */
+static void look_at_stage(void *arg, uint32_t pid, bool is_last)
 {
 	struct shfs_callers *c = arg;
-	_cleanup_(sight_clear) struct sight s = { .procfd = shfs_proc_open(pid) };
+	_cleanup_(sight_clear) struct sight s = { .procfd = shfs_proc_open(pid),
+		                                  .is_again = !is_last };
 	struct program_kind unused;
 	uint64_t seq;
 

@@ -15,8 +15,9 @@
 #define CHILDREN_MAX  (64u << 10) /* bytes */
 #define DEPTH_MAX     3           /* of subshells */
 
-/* When a pipeline is looked at, after it came into sight. */
-static const int64_t looks_ms[] = { 2, 20, 100 };
+/* When a pipeline is looked at, after it came into sight. On a busy machine a stage may
+ * not have executed its program for long. */
+static const int64_t looks_ms[] = { 2, 20, 100, 500, 2000 };
 
 struct pipeline {
 	uint32_t parent, group;
@@ -25,7 +26,7 @@ struct pipeline {
 };
 
 struct shfs_stages {
-	void (*look)(void *arg, uint32_t pid);
+	shfs_stages_look *look;
 	void *arg;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -49,7 +50,7 @@ static void look_at_child(struct shfs_stages *s, const struct pipeline *p, uint3
 	    stat.ending)
 		return;
 	if (!stat.forked)
-		s->look(s->arg, pid);
+		s->look(s->arg, pid, p->looks == ARRAY_SIZE(looks_ms));
 	else if (depth < DEPTH_MAX)
 		look_at_children(s, p, pid, depth + 1);
 }
@@ -105,8 +106,9 @@ static void look_once(struct shfs_stages *s)
 		pthread_cond_timedwait(&s->change, &s->lock, &until);
 		return;
 	}
+	first->looks++;
 	copy = *first;
-	if (++first->looks == ARRAY_SIZE(looks_ms))
+	if (copy.looks == ARRAY_SIZE(looks_ms))
 		*first = s->list[--s->n];
 	pthread_mutex_unlock(&s->lock);
 	look_at_children(s, &copy, copy.parent, 0);
@@ -125,8 +127,7 @@ static void *run_stages(void *arg)
 	return NULL;
 }
 
-int shfs_stages_new(void (*look)(void *arg, uint32_t pid), void *arg,
-                    struct shfs_stages **out)
+int shfs_stages_new(shfs_stages_look *look, void *arg, struct shfs_stages **out)
 {
 	struct shfs_stages *s = calloc(1, sizeof(*s));
 	pthread_condattr_t attr;

@@ -3,8 +3,8 @@
  * stages.h - looks at the other stages of a pipeline. In "zcat ~/a.gz | sort > out" only
  * sort uses a file of the mount; what zcat does is seen by nobody, but goes into out. So
  * when a process with a pipe as its standard input comes into sight, the other children
- * of its parent that are in its process group are looked at: soon, and twice more, as the
- * shell may not have started them yet. A stage that has ended by then is not seen.
+ * of its parent that are in its process group are looked at: soon, and some times more,
+ * as the shell may not have started them yet. A stage that has ended by then is not seen.
  */
 #pragma once
 
@@ -14,8 +14,11 @@
 
 struct shfs_stages;
 
+/* is_last: the process is not looked at again. */
+typedef void shfs_stages_look(void *arg, uint32_t pid, bool is_last);
+
 /* Starts the thread. look is called in it for each process to look at. */
-_must_check_ int shfs_stages_new(void (*look)(void *arg, uint32_t pid), void *arg,
+_must_check_ int shfs_stages_new(shfs_stages_look *look, void *arg,
                                  struct shfs_stages **out);
 /* Ends the thread: look is not called any more. NULL is fine. */
 void shfs_stages_end(struct shfs_stages *stages);

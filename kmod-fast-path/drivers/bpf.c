@@ -34,6 +34,8 @@
 #define TRIM_NS        (60 * 1000000000ll)
 #define BUSY_NS        1000000000ll /* a program that takes so long will not end */
 #define RECORDS_A_STEP 64           /* the ring's room is given back after so many */
+#define AHEAD_BYTES    (SHFS_BPF_RING_SIZE / 8) /* more than that in the ring is copied */
+#define AHEAD_MAX      (SHFS_BPF_RING_SIZE * 6u) /* copied, and not drained */
 
 /* How a file system makes a file handle of an inode's number and generation. */
 enum handle_form {
@@ -72,9 +74,15 @@ struct shfs_driver {
 	int ring_fd, told_fd;
 	unsigned long *consumer, *producer; /* positions; the data lies behind the
 	                                     * second */
-	unsigned long next; /* position of the record after the one that is drained */
+	unsigned long at, next; /* positions of the record that is drained, and the one
+	                         * after it */
 	const char *data;
 	size_t page;
+	/* what was copied out of the ring, so that it has room while the processors are
+	 * busy: up to the consumer's position */
+	char *ahead;
+	unsigned long ahead_from; /* the position of its first byte */
+	size_t ahead_len, ahead_cap;
 
 	/* where the ring has changes of names that are not drained yet, up to searched */
 	unsigned long *names, searched;
@@ -302,7 +310,9 @@ static int record_at(const struct shfs_driver *d, unsigned long at,
                      const struct shfs_bpf_record **out, size_t *size,
                      unsigned long *next)
 {
-	const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
+	const char *record = at < d->ahead_from + d->ahead_len
+	                             ? d->ahead + (at - d->ahead_from)
+	                             : d->data + (at & (SHFS_BPF_RING_SIZE - 1));
 	uint32_t head;
 	int r = await_record((const uint32_t *)record, &head);
 
@@ -316,24 +326,104 @@ static int record_at(const struct shfs_driver *d, unsigned long at,
 	return 0;
 }
 
+/* The position up to which the ring has records that are complete, from this one on, and
+ * no more than most bytes. */
+static unsigned long end_of_complete(const struct shfs_driver *d, unsigned long at,
+                                     size_t most)
+{
+	unsigned long end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE), from = at;
+
+	while (at < end) {
+		const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
+		uint32_t head =
+			__atomic_load_n((const uint32_t *)record, __ATOMIC_ACQUIRE);
+		size_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+		size_t bytes = (BPF_RINGBUF_HDR_SZ + size + 7) & ~7ul;
+
+		if (head & BPF_RINGBUF_BUSY_BIT || at + bytes - from > most)
+			break;
+		at += bytes;
+	}
+	return at;
+}
+
+/* Makes room for a whole ring behind what was copied and is not drained. */
+static bool make_room_ahead(struct shfs_driver *d)
+{
+	size_t done = MIN(d->at - d->ahead_from, d->ahead_len), cap;
+	char *ahead;
+
+	d->ahead_len -= done;
+	d->ahead_from += done;
+	if (d->ahead_len && done)
+		memmove(d->ahead, d->ahead + done, d->ahead_len);
+	if (d->ahead_len + SHFS_BPF_RING_SIZE <= d->ahead_cap)
+		return true;
+	cap = MIN(d->ahead_cap + 2 * SHFS_BPF_RING_SIZE, (size_t)AHEAD_MAX);
+	if (cap <= d->ahead_cap)
+		return false;
+	ahead = realloc(d->ahead, cap);
+	if (!ahead)
+		return false;
+	d->ahead = ahead;
+	d->ahead_cap = cap;
+	return true;
+}
+
+/* Copies records out of the ring, if that fills: to make events of them takes longer than
+ * the kernel needs to write them. What finds no room stays in the ring. */
+static void copy_ahead(struct shfs_driver *d)
+{
+	unsigned long from = *d->consumer, end;
+
+	if (__atomic_load_n(d->producer, __ATOMIC_ACQUIRE) - from < AHEAD_BYTES)
+		return;
+	if (from == d->at) {
+		d->ahead_from = from;
+		d->ahead_len = 0;
+	}
+	if (d->ahead_len + SHFS_BPF_RING_SIZE > d->ahead_cap && !make_room_ahead(d))
+		return;
+	end = end_of_complete(d, from, d->ahead_cap - d->ahead_len);
+	memcpy(d->ahead + d->ahead_len, d->data + (from & (SHFS_BPF_RING_SIZE - 1)),
+	       end - from);
+	d->ahead_len += end - from;
+	__atomic_store_n(d->consumer, end, __ATOMIC_RELEASE);
+}
+
+/* Gives back the ring's room of what was drained, and the memory of what was copied. */
+static void give_back_room(struct shfs_driver *d)
+{
+	if (*d->consumer < d->at)
+		__atomic_store_n(d->consumer, d->at, __ATOMIC_RELEASE);
+	if (!d->ahead || d->at < d->ahead_from + d->ahead_len)
+		return;
+	free(TAKE_PTR(d->ahead));
+	d->ahead_len = d->ahead_cap = 0;
+	d->ahead_from = d->at;
+}
+
 static int drain_ring(struct shfs_driver *d)
 {
-	unsigned long at = *d->consumer,
-		      end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
+	unsigned long end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
 	const struct shfs_bpf_record *record;
 	size_t size;
 	int r = 0, n = 0;
 
-	while (at < end && !r) {
-		if (record_at(d, at, &record, &size, &d->next))
+	copy_ahead(d);
+	while (d->at < end && !r) {
+		if (record_at(d, d->at, &record, &size, &d->next))
 			break; /* the next drain goes on here */
 		if (record)
 			r = shfs_compose(d->composer, record, size);
-		at = d->next;
-		if (++n % RECORDS_A_STEP == 0)
-			__atomic_store_n(d->consumer, at, __ATOMIC_RELEASE);
+		d->at = d->next;
+		if (++n % RECORDS_A_STEP)
+			continue;
+		if (*d->consumer < d->at)
+			__atomic_store_n(d->consumer, d->at, __ATOMIC_RELEASE);
+		copy_ahead(d);
 	}
-	__atomic_store_n(d->consumer, at, __ATOMIC_RELEASE);
+	give_back_room(d);
 	return r;
 }
 
@@ -583,6 +673,7 @@ static void driver_close(struct shfs_driver *d)
 	shfs_closep(&d->root_fd);
 	shfs_closep(&d->namespace_fd);
 	free(d->names);
+	free(d->ahead);
 	free(d);
 }
 

@@ -316,11 +316,30 @@ static void inherit_life(struct shfs_life *child, const struct shfs_life *parent
 	child->process.uid = parent->effective;
 }
 
+/*
+ * Reads the group and session of a parent again, if its child is in another group or is
+ * gone: shells put the processes of a job into a group of their own just after the fork,
+ * and no message tells that. A process may have been read before.
+ */
+static void update_parent(struct shfs_life *parent, const struct shfs_life *child,
+                          bool child_was_read)
+{
+	_cleanup_close_ int procfd = -1;
+
+	if (parent->exit_ns ||
+	    (child_was_read && child->process.pgid == parent->process.pgid))
+		return;
+	procfd = shfs_proc_open(parent->process.pid);
+	if (procfd >= 0)
+		read_life(procfd, parent);
+}
+
 static void note_fork_message(struct shfs_connector *c, uint32_t parent_pid,
                               uint32_t child_pid, uint64_t when_ns)
 {
 	struct shfs_life *parent = life_of(c, parent_pid), *child;
 	_cleanup_close_ int procfd = -1;
+	bool was_read = false;
 	struct shfs_event *e;
 
 	child = life_of(c, child_pid);
@@ -340,9 +359,10 @@ static void note_fork_message(struct shfs_connector *c, uint32_t parent_pid,
 	if (!is_life_watched(c, child))
 		return;
 	if (procfd >= 0)
-		read_life(procfd, child);
+		was_read = read_life(procfd, child);
 	if (!parent || !is_life_watched(c, parent))
 		return;
+	update_parent(parent, child, was_read);
 	child->told = true;
 	e = begin_life_event(c, SHFS_EVENT_FORK, parent, when_ns);
 	e->child.pid = child_pid;

@@ -570,8 +570,19 @@ static void decide_hidden(struct shfs_processes *p, struct process *process)
 		process->program->hidden = 1;
 }
 
-/* A process that has executed nothing since its fork: its streams are looked at when it
- * is recorded. */
+/* Sets which job and session a process is in now. That of one that has executed nothing
+ * since its fork was its parent's when it was noted, and no event tells of the change. */
+static void update_job(struct process *process, const struct shfs_proc_stat *stat)
+{
+	if (!process->forked)
+		return;
+	process->pgid = stat->pgid;
+	process->sid = stat->sid;
+	process->tty = stat->tty_nr;
+}
+
+/* A process that has executed nothing since its fork: its streams and its job are looked
+ * at when it is recorded. */
 static void look_at_streams(struct process *process)
 {
 	struct shfs_proc_stat stat;
@@ -579,8 +590,10 @@ static void look_at_streams(struct process *process)
 	                                     ? -1
 	                                     : open_process(&process->key, &stat);
 
-	if (procfd >= 0 && stat.forked == process->forked)
+	if (procfd >= 0 && stat.forked == process->forked) {
+		update_job(process, &stat);
 		(void)!shfs_proc_streams(procfd, &process->streams);
+	}
 }
 
 static void emit_process_record(struct shfs_processes *p, struct process *process)
@@ -739,12 +752,25 @@ static void record_process(struct shfs_processes *p, struct process *process)
 	}
 }
 
+static bool is_in_group(struct process *process, uint32_t pgid)
+{
+	struct shfs_proc_stat stat;
+	_cleanup_close_ int procfd = -1;
+
+	if (process->pgid == pgid || !process->forked || process->ended)
+		return process->pgid == pgid;
+	procfd = open_process(&process->key, &stat);
+	if (procfd >= 0)
+		update_job(process, &stat);
+	return process->pgid == pgid;
+}
+
 /* Is it in the pipeline of the process, or in a subshell there? */
-static bool is_stage_beside(struct shfs_processes *p, const struct process *other,
+static bool is_stage_beside(struct shfs_processes *p, struct process *other,
                             const struct process *process)
 {
 	for (int depth = 0; depth < SUBSHELLS_MAX; depth++) {
-		if (!other || other->pgid != process->pgid)
+		if (!other || !is_in_group(other, process->pgid))
 			return false;
 		if (other->parent.pid == process->parent.pid)
 			return true;

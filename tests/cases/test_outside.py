@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness import stale_results
+from twins import python
 
 pytestmark = pytest.mark.users("ordinary")
 NOTE = "files outside are known by their names alone"
@@ -273,6 +274,77 @@ def test_stages(sandbox, bash):
     assert all(f"{A}@1  source" in sandbox.shfs("why", name).stdout for name in "abc")
     bash.run(f"echo more >> {A}; sleep .05")
     assert stale_results(sandbox) == {"a", "b", "c"}
+
+
+# A shell that puts a stage into its group long after the fork, which no event tells.
+LATE_GROUP = """
+def fork(run):
+    child = os.fork()
+    if not child:
+        run()
+        os._exit(0)
+    return child
+
+def stage():
+    time.sleep(.3)
+    os.setpgid(0, 0)
+    os.dup2(w, 1)
+    os.close(r)
+    os.close(w)
+    {stage}
+
+def sort():
+    os.setpgid(0, first)
+    os.dup2(r, 0)
+    os.close(r)
+    os.close(w)
+    os.dup2(os.open("a", os.O_CREAT | os.O_WRONLY), 1)
+    os.execlp("sort", "sort")
+
+r, w = os.pipe()
+first = fork(stage)
+while os.getpgid(first) != first: time.sleep(.01)
+second = fork(sort)
+os.close(r)
+os.close(w)
+os.waitpid(second, 0)
+time.sleep(1)
+os.waitpid(first, 0)
+"""
+
+
+def is_seen_outside(sandbox):
+    sandbox.shfs("sync")
+    seen = sandbox.shfs("select", "SELECT DISTINCT is_read FROM v_access WHERE path LIKE '%/data/A.csv'")
+    return json.loads(seen.stdout)["rows"] == [[1]]
+
+
+@pytest.mark.backends()
+def test_stage_that_joins_its_group_late(sandbox, bash):
+    python(sandbox, LATE_GROUP.replace("{stage}", """
+    held, end = os.pipe()
+    fork(lambda: (os.close(end), os.dup2(held, 0), os.execlp("cat", "cat", "../data/A.csv", "-")))
+    os.close(held)
+    os.dup2(end, 1)
+    time.sleep(1)"""))
+    assert is_seen_outside(sandbox)
+
+
+@pytest.mark.backends(without=["fuse"])  # where a subshell is looked into, not at
+def test_stage_without_a_program(sandbox, bash):
+    python(sandbox, LATE_GROUP.replace("{stage}", """
+    os.dup2(os.open("../data/A.csv", os.O_RDONLY), 0)
+    os.write(1, os.read(0, 100))
+    os.close(1)
+    time.sleep(1.5)"""))
+    assert is_seen_outside(sandbox)
+
+
+@pytest.mark.backends()
+def test_stage_that_executes_late(sandbox, bash):
+    """As on a machine that is so busy that it gets no processor."""
+    bash.run(f"(sleep .3; exec cat {A} - < <(sleep 1.5)) | sort > a")
+    assert f"{A}@1  source" in sandbox.shfs("why", "a").stdout
 
 
 def test_secret_outside(sandbox, bash):

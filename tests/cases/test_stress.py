@@ -158,6 +158,28 @@ def test_closes_at_full_speed_are_not_lost(sandbox, mounted):
         assert int(status["records"]) >= 180000
 
 
+# of each of three processes; ./dev soak sets more
+NEW_FILES = int(os.environ.get("SHFS_TEST_NEW_FILES", "5000"))
+
+
+@pytest.mark.backends(without=["fuse"])
+@pytest.mark.alone
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(240 + NEW_FILES // 50)
+def test_new_files_at_full_speed_are_kept(sandbox, mounted):
+    """Nothing is lost, and of the contents at least 95 % are kept, with more writers than processors."""
+    patience = 120 + NEW_FILES // 100
+    program = sandbox.compile("close-many", CLOSE_MANY.replace("n % 50", "n"))
+    sandbox.run(program, 3, NEW_FILES, timeout=patience)
+    sandbox.shfs("sync", timeout=patience, check=False)
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", patience)
+    status = mounted.status()
+    assert status["lost"] == "0", status
+    [(versions, kept)] = rows(sandbox, "SELECT count(*), sum(object IS NOT NULL) FROM v_version WHERE path LIKE '%/project/w%'")
+    print(f"{versions} versions of {3 * NEW_FILES} files, {kept} contents")
+    assert versions == 3 * NEW_FILES and kept >= 0.95 * versions
+
+
 @pytest.mark.backends(without=["fuse"])
 @pytest.mark.users("ordinary")
 @pytest.mark.timeout(300)
