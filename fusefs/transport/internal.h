@@ -3,7 +3,7 @@
  * internal.h - shared by the files of the transport.
  *
  *     transport.c   the handshake, threads, their start and end
- *     dev.c         requests read from /dev/fuse
+ *     dev.c         requests read from /dev/fuse, near the CPU of their callers
  *     uring.c       requests that come over io_uring
  *
  * Threads of a queue take requests from it, each one at a time. A request may block as
