@@ -9,9 +9,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <sys/mman.h>
 
-/* The largest request of the kernel. */
-#define REQUEST_MAX (SHFS_MAX_WRITE + 4096)
+#define HEAD_MAX    4096 /* of a request: all but the data of a write */
+#define REQUEST_MAX (HEAD_MAX + SHFS_MAX_WRITE)
 #define LOOK_EVERY  64 /* requests */
 #define LOOK_NS     5000000
 
@@ -103,11 +104,29 @@ static void sit_near_caller(struct seat *seat, const struct fuse_in_header *head
 		take_seat(seat, cpu);
 }
 
+/* Returns a buffer, or NULL. It is a mapping of its own: from the heap it might get pages
+ * that were used already, which this thread then keeps for small requests. */
+static char *map_buffer(void)
+{
+	char *buffer = mmap(NULL, REQUEST_MAX, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (buffer == MAP_FAILED)
+		return NULL;
+	madvise(buffer, REQUEST_MAX, MADV_NOHUGEPAGE);
+	return buffer;
+}
+
+void *shfs_dev_space(struct shfs_worker *worker, size_t size)
+{
+	return size <= SHFS_MAX_WRITE ? worker->buffer + HEAD_MAX : NULL;
+}
+
 void shfs_dev_work(struct shfs_worker *worker)
 {
 	struct shfs_transport *t = worker->transport;
 	int fd = fuse_session_fd(t->session);
-	char *request = malloc(REQUEST_MAX);
+	char *request = worker->buffer = map_buffer();
 	struct seat seat = { .cpu = -1 };
 
 	if (sched_getaffinity(0, sizeof(seat.allowed), &seat.allowed))
@@ -127,5 +146,7 @@ void shfs_dev_work(struct shfs_worker *worker)
 		shfs_worker_end(worker, true);
 	}
 	leave_seat(&seat);
-	free(request);
+	worker->buffer = NULL;
+	if (request)
+		munmap(request, REQUEST_MAX);
 }
