@@ -32,6 +32,7 @@ enum {
 	START_TICKS = 22,
 	START_CODE = 26,
 	START_STACK = 28,
+	PROCESSOR = 39,
 	START_BRK = 47,
 	ARG_START,
 	ARG_END,
@@ -83,6 +84,7 @@ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out)
 		.n_threads = (uint32_t)f[N_THREADS],
 		.waiting = strspn(close + 1, " ") == 1 && close[2] == 'S',
 		.start_ticks = f[START_TICKS],
+		.cpu = (uint32_t)f[PROCESSOR],
 		.forked = f[FLAGS] & PF_FORKNOEXEC,
 		.ending = f[FLAGS] & PF_EXITING,
 	};

@@ -14,6 +14,7 @@ struct shfs_proc_stat {
 	uint32_t tty_nr;
 	uint32_t n_threads;
 	uint64_t start_ticks;
+	uint32_t cpu;      /* on which it ran last */
 	bool waiting;      /* it waits for an event, in the kernel */
 	bool forked;       /* it has executed nothing since its fork */
 	bool ending;       /* it is exiting */

@@ -3,7 +3,7 @@
  * internal.h - shared by the files of the transport.
  *
  *     transport.c   the handshake, threads, their start and end
- *     dev.c         requests read from /dev/fuse
+ *     dev.c         requests read from /dev/fuse, near the CPU of their callers
  *     uring.c       requests that come over io_uring
  *
  * Threads of a queue take requests from it, each one at a time. A request may block as
@@ -40,6 +40,8 @@ struct shfs_worker {
 	bool is_started;
 	pthread_t stirrer; /* transport.c */
 	bool is_stirred;
+	char *buffer; /* of dev.c: for a request, and behind it for the data of its reply
+	               */
 	atomic_int statfd;     /* its stat in /proc, if it reads the device; or 0 */
 	atomic_uint turn;      /* odd: at a request */
 	atomic_uint looks;     /* how often it was woken and had nothing to do */
@@ -114,6 +116,8 @@ void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size);
 
 /* Serves requests until the mount is gone, or the transport is stopped. */
 void shfs_dev_work(struct shfs_worker *worker);
+/* As shfs_transport_reply_space. */
+void *shfs_dev_space(struct shfs_worker *worker, size_t size);
 
 /* --- uring.c --- */
 

@@ -938,8 +938,11 @@ void shfs_transport_quiesce(struct shfs_transport *t)
 
 void *shfs_transport_reply_space(size_t size)
 {
-	return shfs_self && shfs_self->ring ? shfs_ring_space(shfs_self->ring, size)
-	                                    : NULL;
+	if (!shfs_self)
+		return NULL;
+	return shfs_self->buffer ? shfs_dev_space(shfs_self, size)
+	       : shfs_self->ring ? shfs_ring_space(shfs_self->ring, size)
+	                         : NULL;
 }
 
 /* Needs Linux 6.18. */

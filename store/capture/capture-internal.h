@@ -15,6 +15,7 @@
 #include "common/hash.h"
 #include "store/capture/allowance.h"
 #include "store/capture/capture.h"
+#include "store/capture/pool.h"
 #include "store/capture/secrecy.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
@@ -63,7 +64,8 @@ struct capture_job {
 	bool changed; /* the file was in another state once it had been read */
 	bool touched; /* ... but in its times alone, and reading again gave the same */
 	struct shfs_content content;
-	char *data;
+	char *data; /* a block of capture->pool, of this room */
+	size_t room;
 	size_t len;
 	size_t reserved; /* bytes counted in capture->memory, until the end */
 	struct shfs_put *put;
@@ -159,6 +161,7 @@ struct shfs_capture {
 	struct capture_job *commits; /* being committed */
 	size_t n_storing;            /* jobs that are being put */
 	size_t n_reads, n_stores, n_puts;
+	struct pool *pool;
 	size_t memory, small_memory; /* bytes; of all jobs, and of those of small files */
 	pthread_mutex_t held_lock;   /* guards held and n_held; taken after lock */
 	struct shfs_snapshot *held;

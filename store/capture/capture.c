@@ -75,6 +75,7 @@ static void capture_free(struct shfs_capture *c)
 	shfs_closep(&c->alert_fd);
 	shfs_redactor_free(c->redactor);
 	shfs_allowance_free(c->allowance);
+	pool_free(c->pool);
 	free(c->forgotten);
 	free(c->root);
 	free(c);
@@ -103,7 +104,9 @@ static int capture_new(struct shfs_store *store,
 	c->alerts = strcmp(options->kind, "restore") != 0;
 	c->spool = options->spool;
 	c->root = strdup(options->root);
-	err = c->root ? shfs_secrets_redactor(options->config, &c->redactor) : -ENOMEM;
+	c->pool = pool_new();
+	err = c->root && c->pool ? shfs_secrets_redactor(options->config, &c->redactor)
+	                         : -ENOMEM;
 	if (!err)
 		err = shfs_allowance_new(options->config->other_users_bytes,
 		                         &c->allowance);

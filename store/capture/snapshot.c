@@ -324,15 +324,20 @@ static bool is_same_timespec(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+static void job_give_bytes(struct capture_job *job)
+{
+	pool_give(job->snapshot->capture->pool, TAKE_PTR(job->data), job->room);
+}
+
 static int job_read_bytes(struct capture_job *job, int fd, size_t size)
 {
-	char *data = realloc(job->data, MAX(size, (size_t)1));
 	ssize_t n;
 
-	if (!data)
+	job_give_bytes(job);
+	job->data = pool_take(job->snapshot->capture->pool, size, &job->room);
+	if (!job->data)
 		return -ENOMEM;
-	job->data = data;
-	n = shfs_pread_full(fd, data, size, 0);
+	n = shfs_pread_full(fd, job->data, size, 0);
 	if (n < 0)
 		return (int)n;
 	job->len = (size_t)n;
@@ -430,7 +435,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 	job->dropped =
 		!err && !c->private_keys && shfs_is_private_key(job->data, job->len);
 	if (err < 0 || job->dropped)
-		free(TAKE_PTR(job->data));
+		job_give_bytes(job);
 
 	pthread_mutex_lock(&c->lock);
 	if (job_is_incomplete(job)) {
@@ -555,7 +560,7 @@ static void job_run_store(struct capture_job *job)
 	if (!err)
 		err = shfs_object_put(c->store, job->data, job->len, c->compression,
 		                      follows ? &before : NULL, &job->put);
-	free(TAKE_PTR(job->data));
+	job_give_bytes(job);
 
 	pthread_mutex_lock(&c->lock);
 	shfs_assert(c->n_storing && c->n_puts);

@@ -733,6 +733,7 @@ static void writer_tidy(struct shfs_capture *c)
 {
 	c->used_ns = 0;
 	pthread_mutex_unlock(&c->lock);
+	pool_trim(c->pool);
 	malloc_trim(0);
 	pthread_mutex_lock(&c->lock);
 }

@@ -137,3 +137,38 @@ def test_interrupts_find_their_requests(sandbox, project):
     finally:
         os.close(lower)
         signal.signal(signal.SIGIO, before)
+
+
+def seats(pid):
+    """The CPUs on which the threads that read the device may run."""
+    found = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/status", encoding="ascii") as status:
+            fields = dict(line.rstrip("\n").split(":\t", 1) for line in status)
+        if fields["Name"] == "fuse":
+            found.add(fields["Cpus_allowed_list"])
+    return found
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
+def test_threads_of_the_device_sit_near_their_callers(sandbox, project):
+    """They follow their callers, but to no CPU that they were kept from."""
+    ours = os.sched_getaffinity(0)
+    cpus = sorted(ours)[:2]
+    calls = "import os\nfor _ in range(3000): os.close(os.open('f', os.O_RDONLY))"
+    sandbox.env["SHFS_TRANSPORT"] = "dev"
+    sandbox.write("f", b"x")
+    mount = sandbox.mount()
+    for cpu in [*cpus, *cpus]:
+        sandbox.run("taskset", "-c", str(cpu), "python3", "-c", calls)
+        assert seats(mount.process.pid) == {str(cpu)}
+    mount.unmount()
+    try:
+        os.sched_setaffinity(0, cpus[:1])
+        mount = sandbox.mount()
+        sandbox.run("taskset", "-c", str(cpus[1]), "python3", "-c", calls)
+        assert seats(mount.process.pid) == {str(cpus[0])}
+        mount.unmount()
+    finally:
+        os.sched_setaffinity(0, ours)

@@ -193,6 +193,7 @@ static void programs_in_stat_lines(void **state)
 		first = i ? first : st;
 		assert_int_equal(st.n_threads, 3);
 		assert_int_equal(st.start_ticks, 777);
+		assert_int_equal(st.cpu, 14);
 		assert_int_equal(shfs_proc_same_program(&first, &st), looks[i].same);
 		assert_int_equal(shfs_proc_same_program(&st, &first), looks[i].same);
 	}
