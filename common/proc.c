@@ -7,7 +7,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -439,4 +442,38 @@ size_t shfs_proc_share_of_fds(unsigned parts, size_t most)
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return MAX(most / parts, (size_t)1);
 	return (size_t)MAX(MIN(limit.rlim_cur / parts, (rlim_t)most), (rlim_t)16);
+}
+
+/* --- the own pid --- */
+
+static _Atomic pid_t *own_pid; /* NULL: there is no such page; a child finds a 0 there */
+static pthread_once_t own_pid_once = PTHREAD_ONCE_INIT;
+
+static void make_own_pid(void)
+{
+	size_t len = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                  -1, 0);
+
+	if (page == MAP_FAILED)
+		return;
+	if (madvise(page, len, MADV_WIPEONFORK))
+		munmap(page, len);
+	else
+		own_pid = page;
+}
+
+pid_t shfs_pid(void)
+{
+	pid_t pid;
+
+	pthread_once(&own_pid_once, make_own_pid);
+	if (!own_pid)
+		return getpid();
+	pid = atomic_load_explicit(own_pid, memory_order_relaxed);
+	if (!pid) {
+		pid = getpid();
+		atomic_store_explicit(own_pid, pid, memory_order_relaxed);
+	}
+	return pid;
 }

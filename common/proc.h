@@ -137,3 +137,7 @@ bool shfs_proc_raise_limit(int resource);
 /* Returns the number of descriptors that this process may have divided by parts, but no
  * more than most. */
 size_t shfs_proc_share_of_fds(unsigned parts, size_t most);
+
+/* Returns getpid(), mostly without asking the kernel. Right in a child, too, however it
+ * was forked, unless that shares this process's memory. */
+pid_t shfs_pid(void);

@@ -9,6 +9,7 @@
 #include "store/journal/runtime.h"
 #include "store/objects/codec.h"
 #include "store/objects/lease.h"
+#include "store/objects/loose.h"
 #include "store/objects/object-cache.h"
 #include "store/objects/object.h"
 #include "store/objects/packs.h"
@@ -182,13 +183,14 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 		                  .index_fd = -1 };
 	s->path = strdup(path);
 	s->packs = packs_new();
+	s->loose_dirs = loose_dirs_new();
 	s->recents = recents_new();
 	s->object_cache = object_cache_new();
 	s->codecs = codecs_new();
 	s->leases = leases_new();
 	s->pruned = pruned_new();
-	if (!s->path || !s->packs || !s->recents || !s->object_cache || !s->codecs ||
-	    !s->leases || !s->pruned)
+	if (!s->path || !s->packs || !s->loose_dirs || !s->recents || !s->object_cache ||
+	    !s->codecs || !s->leases || !s->pruned)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
 	if (strlen(path) + NAMES_MAX > PATH_MAX)
@@ -211,6 +213,7 @@ void shfs_store_close(struct shfs_store *s)
 	if (!s)
 		return;
 	packs_free(s, s->packs);
+	loose_dirs_free(s->loose_dirs);
 	recents_free(s->recents);
 	object_cache_free(s->object_cache);
 	codecs_free(s->codecs);

@@ -35,6 +35,7 @@ struct shfs_store {
 	                   uint64_t from, uint64_t to);
 	/* of objects/; they lock themselves */
 	struct packs *packs;
+	struct loose_dirs *loose_dirs;
 	struct recents *recents;
 	struct object_cache *object_cache;
 	struct codecs *codecs;

@@ -375,7 +375,9 @@ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
 {
 	bool packed = packs_may_have(store, id);
 	struct content found = { .len = len, .chain_bytes = len, .loose = true };
-	int r = packed ? -EBADMSG : loose_is(store, id, data, len);
+	int r = packed                      ? -EBADMSG
+	        : loose_may_have(store, id) ? loose_is(store, id, data, len)
+	                                    : -ENOENT;
 
 	if (r == 1)
 		*out = found;

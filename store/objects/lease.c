@@ -13,6 +13,7 @@
 
 #include "common/debug.h"
 #include "common/io.h"
+#include "common/proc.h"
 #include "store/objects/collect.h"
 #include "store/objects/object-cache.h"
 #include "store/objects/packs.h"
@@ -123,10 +124,10 @@ static int prepare_leases(struct shfs_store *store, struct leases *l)
 	int r;
 
 	shfs_assert_held(&l->lock);
-	if (l->dirfd >= 0 && l->pid == getpid())
+	if (l->dirfd >= 0 && l->pid == shfs_pid())
 		return 0;
 	close_all(l);
-	l->pid = getpid();
+	l->pid = shfs_pid();
 	l->locks = !shfs_store_may_hang(store->path);
 	if ((r = l->dirfd = open_collect_dir(store)) < 0 ||
 	    (r = l->generation = open_lease_file(l->dirfd, "generation", O_RDONLY)) < 0 ||
@@ -284,7 +285,7 @@ void shfs_lease_end(struct shfs_store *store)
 	struct leases *l = store->leases;
 
 	pthread_mutex_lock(&l->lock);
-	if (l->pid == getpid() && l->n && !--l->n && l->locks)
+	if (l->pid == shfs_pid() && l->n && !--l->n && l->locks)
 		flock(l->fds[l->held & 1], LOCK_UN);
 	pthread_mutex_unlock(&l->lock);
 }

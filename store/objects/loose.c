@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/objects/loose.h"
 
+#include "common/clock.h"
 #include "common/io.h"
 #include "store/objects/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zstd.h>
@@ -126,6 +128,92 @@ int loose_each_piece(int fd, loose_piece_fn fn, void *arg)
 	return r;
 }
 
+/* --- which directories there are --- */
+
+#define TICK_NS (SHFS_NSEC_PER_SEC / 10) /* more than a tick of a file system's clock */
+
+struct loose_dirs {
+	pthread_mutex_t lock;
+	bool there[256];
+	struct timespec mtime; /* of objects/ */
+	int64_t seen_ns;       /* when it was listed; 0: never */
+	bool unsure;           /* the store may hang: what a network shows may be old */
+};
+
+struct loose_dirs *loose_dirs_new(void)
+{
+	struct loose_dirs *d = calloc(1, sizeof(*d));
+
+	if (d)
+		pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+void loose_dirs_free(struct loose_dirs *d)
+{
+	if (!d)
+		return;
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+/* Lock held. A directory never goes away: it is made with the first object in it. */
+static void list_dirs(struct shfs_store *store, struct loose_dirs *d)
+{
+	for (int i = 0; i < 256; i++) {
+		char name[3];
+
+		snprintf(name, sizeof(name), "%02x", i);
+		/* one that cannot be looked at may be there */
+		d->there[i] = d->there[i] ||
+		              !faccessat(store->objects_fd, name, F_OK, 0) ||
+		              errno != ENOENT;
+	}
+}
+
+/* Lock held. The names of directories are in objects/, whose mtime shows a new one; but
+ * not if it was listed within the same tick. */
+static void refresh_dirs(struct shfs_store *store, struct loose_dirs *d)
+{
+	struct stat st;
+	int64_t now = shfs_clock_ns(CLOCK_REALTIME);
+
+	if (!d->seen_ns)
+		d->unsure = shfs_store_may_hang(store->path);
+	if (d->unsure || fstat(store->objects_fd, &st)) {
+		memset(d->there, true, sizeof(d->there));
+		d->seen_ns = now;
+		return;
+	}
+	if (d->seen_ns && st.st_mtim.tv_sec == d->mtime.tv_sec &&
+	    st.st_mtim.tv_nsec == d->mtime.tv_nsec &&
+	    llabs(d->seen_ns - shfs_timespec_ns(st.st_mtim)) > TICK_NS)
+		return;
+	list_dirs(store, d);
+	d->mtime = st.st_mtim;
+	d->seen_ns = now;
+}
+
+void loose_refresh(struct shfs_store *store)
+{
+	pthread_mutex_lock(&store->loose_dirs->lock);
+	refresh_dirs(store, store->loose_dirs);
+	pthread_mutex_unlock(&store->loose_dirs->lock);
+}
+
+bool loose_may_have(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	struct loose_dirs *d = store->loose_dirs;
+	bool may;
+
+	pthread_mutex_lock(&d->lock);
+	if (!d->seen_ns)
+		refresh_dirs(store, d);
+	may = d->there[id->hash[0]];
+	pthread_mutex_unlock(&d->lock);
+	return may;
+}
+
 /* --- writing --- */
 
 /* Creates a file under a name of this process; a dead process with the same pid may have
@@ -197,6 +285,9 @@ int loose_name(struct shfs_store *store, const struct loose_file *file,
 	memcpy(dir, path, 2);
 	if (mkdirat(dirfd, dir, 0700) && errno != EEXIST)
 		return -errno;
+	pthread_mutex_lock(&store->loose_dirs->lock);
+	store->loose_dirs->there[id->hash[0]] = true;
+	pthread_mutex_unlock(&store->loose_dirs->lock);
 	if (file->temp)
 		return linkat(dirfd, file->temp, dirfd, path, 0) ? -errno : 0;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", file->fd);

@@ -43,6 +43,21 @@ int loose_remove(struct shfs_store *store, const struct shfs_object_id *id);
 _must_check_ int loose_open(struct shfs_store *store, const struct shfs_object_id *id,
                             uint64_t *size);
 
+/*
+ * Which of the directories of loose objects there are: most stores have few large
+ * contents, and a producer looks for each new content also there. Thread-safe.
+ */
+struct loose_dirs;
+struct loose_dirs *loose_dirs_new(void); /* NULL: no memory */
+void loose_dirs_free(struct loose_dirs *dirs);
+
+/* Finds directories that others made since. */
+void loose_refresh(struct shfs_store *store);
+
+/* May there be a loose object of this name? False: there was none at the last
+ * loose_refresh, or when this was first asked. */
+bool loose_may_have(struct shfs_store *store, const struct shfs_object_id *id);
+
 /* Is the content in the file compressed by zstd? 1, 0, or -EBADMSG. */
 _must_check_ int loose_is_compressed(int fd);
 

@@ -605,6 +605,8 @@ static bool name_is_taken(struct batch *b, const struct shfs_object_id *id)
 	if (batch_find(b, id) || packs_may_have(b->store, id) ||
 	    lease_condemns(b->store, id))
 		return true;
+	if (!loose_may_have(b->store, id))
+		return false;
 	fd = loose_open(b->store, id, &size);
 	return fd != -ENOENT;
 }
@@ -774,6 +776,7 @@ static int batch_write(struct batch *b)
 
 	if (r)
 		return r;
+	loose_refresh(b->store);
 	for (size_t i = 0; !r && i < b->n; i++)
 		r = batch_add(b, b->puts[i]);
 	if (!r && b->bytes.len)

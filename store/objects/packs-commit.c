@@ -174,7 +174,7 @@ static void forget_producer(struct packs *p)
 /* Commit lock held. A forked child of a producer becomes a producer of its own. */
 static int begin_producing(struct shfs_store *store, struct packs *p)
 {
-	pid_t pid = getpid();
+	pid_t pid = shfs_pid();
 	int r = 0;
 
 	shfs_assert_held(&p->commit);
@@ -214,7 +214,7 @@ int packs_begin(struct shfs_store *store)
 	int r;
 
 	pthread_mutex_lock(&p->lock);
-	begun = p->producer && p->pid == getpid();
+	begun = p->producer && p->pid == shfs_pid();
 	pthread_mutex_unlock(&p->lock);
 	if (begun)
 		return 0;
@@ -410,7 +410,7 @@ int packs_append(struct shfs_store *store, const void *data, size_t len)
 	int r;
 
 	shfs_assert_held(&p->commit);
-	shfs_assert(p->producer && p->pid == getpid());
+	shfs_assert(p->producer && p->pid == shfs_pid());
 	if (own_bytes(p) + len > packs_full_bytes && own_bytes(p) > packs_full_bytes / 2)
 		leave_own(p);
 	if (len > PACK_BYTES_MAX / 2)
@@ -475,7 +475,7 @@ int packs_commit_end(struct shfs_store *store, int error,
 
 void packs_end(struct packs *p)
 {
-	if (p->own && p->pid == getpid())
+	if (p->own && p->pid == shfs_pid())
 		leave_own(p);
 	forget_producer(p);
 }
