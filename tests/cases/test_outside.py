@@ -330,16 +330,6 @@ def test_stage_that_joins_its_group_late(sandbox, bash):
     assert is_seen_outside(sandbox)
 
 
-@pytest.mark.backends(without=["fuse"])  # where a subshell is looked into, not at
-def test_stage_without_a_program(sandbox, bash):
-    python(sandbox, LATE_GROUP.replace("{stage}", """
-    os.dup2(os.open("../data/A.csv", os.O_RDONLY), 0)
-    os.write(1, os.read(0, 100))
-    os.close(1)
-    time.sleep(1.5)"""))
-    assert is_seen_outside(sandbox)
-
-
 @pytest.mark.backends()
 def test_stage_that_executes_late(sandbox, bash):
     """As on a machine that is so busy that it gets no processor."""
