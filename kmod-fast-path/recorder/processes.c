@@ -651,36 +651,34 @@ static struct process *find_parent(struct shfs_processes *p, struct process *pro
 }
 
 /* Opens the process in /proc, or if it has ended the next one above that lives: the one
- * above all, if those between are not known any more. */
-static int open_living(struct shfs_processes *p, struct process *process)
+ * above all, if those between are not known any more. *shares: shfs_proc_shares_root of
+ * it. */
+static int open_living(struct shfs_processes *p, struct process *process, int *shares)
 {
+	_cleanup_close_ int above = -1;
 	struct shfs_proc_stat stat;
 
 	for (int depth = 0; process && depth < DEPTH_MAX; depth++) {
 		_cleanup_close_ int procfd = open_process(&process->key, &stat);
 
-		if (procfd >= 0 && shfs_proc_shares_root(procfd) >= 0)
+		*shares = procfd < 0 ? procfd : shfs_proc_shares_root(procfd);
+		if (*shares >= 0)
 			return TAKE_FD(procfd);
 		process = find_parent(p, process);
 	}
-	return p->above.pid ? open_process(&p->above, &stat) : -ESRCH;
+	above = p->above.pid ? open_process(&p->above, &stat) : -ESRCH;
+	*shares = above < 0 ? above : shfs_proc_shares_root(above);
+	return TAKE_FD(above);
 }
 
 bool shfs_processes_sees_root(struct shfs_processes *p,
                               const struct shfs_event_process *who)
 {
 	struct process *process = update_process(p, who);
-	int shares = -ESRCH;
+	int shares;
+	_cleanup_close_ int procfd = open_living(p, process, &shares);
 
-	/* it may end as it is looked at: then the next one above is */
-	for (int tries = 0; shares < 0 && tries < DEPTH_MAX; tries++) {
-		_cleanup_close_ int procfd = open_living(p, process);
-
-		if (procfd < 0)
-			return false;
-		shares = shfs_proc_shares_root(procfd);
-	}
-	return shares > 0;
+	return procfd >= 0 && shares > 0;
 }
 
 /* Returns when its job began: the oldest one above it in its group. */
@@ -704,7 +702,7 @@ static void emit_outside(struct shfs_processes *p, struct process *process)
 	const struct program *program = process->program;
 	struct shfs_outside files = { 0 };
 	struct shfs_outside_process of;
-	bool has_ended = true;
+	int shares = -ESRCH;
 
 	if (!process->seq || !program || program->hidden > 0 ||
 	    process->uid != geteuid() ||
@@ -719,14 +717,15 @@ static void emit_outside(struct shfs_processes *p, struct process *process)
 		                                      : program->argv.len + 1 },
 		.job_ticks = job_ticks(p, process),
 	};
-	for (int tries = 0; has_ended && !files.n && tries < DEPTH_MAX; tries++) {
-		_cleanup_close_ int procfd = open_living(p, process);
+	/* it may end as it is looked at: then the next one above is */
+	for (int tries = 0; shares < 0 && !files.n && tries < DEPTH_MAX; tries++) {
+		_cleanup_close_ int procfd = open_living(p, process, &shares);
 
 		if (procfd < 0)
 			break;
 		of.procfd = procfd;
 		shfs_outside_look_at(p->outside, &of, &files);
-		has_ended = shfs_proc_shares_root(procfd) < 0;
+		shares = shfs_proc_shares_root(procfd);
 	}
 	shfs_outside_emit(&files, p->capture, process->seq,
 	                  time_at(process->since_ns
