@@ -304,6 +304,17 @@ static int await_record(const uint32_t *head, uint32_t *out)
 	return 0;
 }
 
+/* The bytes of a record without its header, and those that it takes in the ring. */
+static size_t size_of_record(uint32_t head)
+{
+	return head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+}
+
+static size_t room_of_record(uint32_t head)
+{
+	return (BPF_RINGBUF_HDR_SZ + size_of_record(head) + 7) & ~7ul;
+}
+
 /* The record at a position of the ring, and the position of the next one. NULL: it was
  * discarded. -EAGAIN: it is not complete yet. */
 static int record_at(const struct shfs_driver *d, unsigned long at,
@@ -318,11 +329,11 @@ static int record_at(const struct shfs_driver *d, unsigned long at,
 
 	if (r)
 		return r;
-	*size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+	*size = size_of_record(head);
 	*out = head & BPF_RINGBUF_DISCARD_BIT
 	               ? NULL
 	               : (const void *)(record + BPF_RINGBUF_HDR_SZ);
-	*next = at + ((BPF_RINGBUF_HDR_SZ + *size + 7) & ~7ul);
+	*next = at + room_of_record(head);
 	return 0;
 }
 
@@ -337,8 +348,7 @@ static unsigned long end_of_complete(const struct shfs_driver *d, unsigned long 
 		const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
 		uint32_t head =
 			__atomic_load_n((const uint32_t *)record, __ATOMIC_ACQUIRE);
-		size_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
-		size_t bytes = (BPF_RINGBUF_HDR_SZ + size + 7) & ~7ul;
+		size_t bytes = room_of_record(head);
 
 		if (head & BPF_RINGBUF_BUSY_BIT || at + bytes - from > most)
 			break;
