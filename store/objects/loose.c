@@ -135,9 +135,9 @@ int loose_each_piece(int fd, loose_piece_fn fn, void *arg)
 struct loose_dirs {
 	pthread_mutex_t lock;
 	bool there[256];
-	struct timespec mtime; /* of objects/ */
-	int64_t seen_ns;       /* when it was listed; 0: never */
-	bool unsure;           /* the store may hang: what a network shows may be old */
+	int64_t mtime_ns; /* of objects/ */
+	int64_t seen_ns;  /* when it was listed; 0: never */
+	bool unsure;      /* the store may hang: what a network shows may be old */
 };
 
 struct loose_dirs *loose_dirs_new(void)
@@ -176,7 +176,7 @@ static void list_dirs(struct shfs_store *store, struct loose_dirs *d)
 static void refresh_dirs(struct shfs_store *store, struct loose_dirs *d)
 {
 	struct stat st;
-	int64_t now = shfs_clock_ns(CLOCK_REALTIME);
+	int64_t now = shfs_clock_ns(CLOCK_REALTIME), mtime_ns;
 
 	if (!d->seen_ns)
 		d->unsure = shfs_store_may_hang(store->path);
@@ -185,12 +185,12 @@ static void refresh_dirs(struct shfs_store *store, struct loose_dirs *d)
 		d->seen_ns = now;
 		return;
 	}
-	if (d->seen_ns && st.st_mtim.tv_sec == d->mtime.tv_sec &&
-	    st.st_mtim.tv_nsec == d->mtime.tv_nsec &&
-	    llabs(d->seen_ns - shfs_timespec_ns(st.st_mtim)) > TICK_NS)
+	mtime_ns = shfs_timespec_ns(st.st_mtim);
+	if (d->seen_ns && mtime_ns == d->mtime_ns &&
+	    llabs(d->seen_ns - mtime_ns) > TICK_NS)
 		return;
 	list_dirs(store, d);
-	d->mtime = st.st_mtim;
+	d->mtime_ns = mtime_ns;
 	d->seen_ns = now;
 }
 
