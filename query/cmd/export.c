@@ -333,8 +333,8 @@ const struct shfs_command shfs_cmd_export = {
 	.args = "FORMAT [FILE[@N]|COMMAND]…",
 	.summary = "Write the commands behind files as a script or a workflow",
 	.description =
-		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
-		"cwl or nextflow (a workflow), to make the files again in an empty directory;\n"
+		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile), cwl\n"
+		"or nextflow (a workflow), to make the files again in an empty directory;\n"
 		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
 		"workflow-crate: a directory with all contents. A file that no "
 		"repeatable\n"
