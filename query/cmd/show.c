@@ -745,9 +745,8 @@ static size_t count_reads_to_sum_up(const struct show *s, bool bookkeeping)
 
 static int show_uses_of_entry(struct show *s, bool bookkeeping)
 {
-	size_t summed_up = count_reads_to_sum_up(s, bookkeeping);
-
 	const struct shfs_uses *uses = &s->entry.uses;
+	size_t summed_up = count_reads_to_sum_up(s, bookkeeping);
 	enum shfs_use_kind last = SHFS_USE_KINDS;
 	int r = 0;
 
