@@ -291,7 +291,11 @@ def stage():
     os.dup2(w, 1)
     os.close(r)
     os.close(w)
-    {stage}
+    held, end = os.pipe()
+    fork(lambda: (os.close(end), os.dup2(held, 0), os.execlp("cat", "cat", "../data/A.csv", "-")))
+    os.close(held)
+    os.dup2(end, 1)
+    time.sleep(1)
 
 def sort():
     os.setpgid(0, first)
@@ -313,21 +317,12 @@ os.waitpid(first, 0)
 """
 
 
-def is_seen_outside(sandbox):
-    sandbox.shfs("sync")
-    seen = sandbox.shfs("select", "SELECT DISTINCT is_read FROM v_access WHERE path LIKE '%/data/A.csv'")
-    return json.loads(seen.stdout)["rows"] == [[1]]
-
-
 @pytest.mark.backends()
 def test_stage_that_joins_its_group_late(sandbox, bash):
-    python(sandbox, LATE_GROUP.replace("{stage}", """
-    held, end = os.pipe()
-    fork(lambda: (os.close(end), os.dup2(held, 0), os.execlp("cat", "cat", "../data/A.csv", "-")))
-    os.close(held)
-    os.dup2(end, 1)
-    time.sleep(1)"""))
-    assert is_seen_outside(sandbox)
+    python(sandbox, LATE_GROUP)
+    sandbox.shfs("sync")
+    seen = sandbox.shfs("select", "SELECT DISTINCT is_read FROM v_access WHERE path LIKE '%/data/A.csv'")
+    assert json.loads(seen.stdout)["rows"] == [[1]]
 
 
 @pytest.mark.backends()
