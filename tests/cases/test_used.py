@@ -76,12 +76,13 @@ def test_what_each_process_of_a_command_has_used(sandbox, bash, told):
     assert len(ends) >= 3 and [status for status in ends if status] == [", status 3"], shown
 
 
-def test_a_process_that_executes_other_programs(sandbox, bash, told):
+def test_a_process_that_executes_other_programs(sandbox, bash, told, backend):
     """All of them together, and told once, of the last one."""
     line = "sh -c '/usr/bin/sort in > one; exec /usr/bin/cat one missing > two'"
     bash.run(line)
     found, _ = processes(sandbox, line)
-    assert found[line.replace("'", "")] == [None], found
+    if backend != "fanotify":  # that reads arguments from /proc, perhaps after the second exec
+        assert found[line.replace("'", "")] == [None], found
     (end,) = found.get("/usr/bin/cat one missing", [None])
     assert end["status"] == 1 if told else end is None
 
