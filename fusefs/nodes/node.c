@@ -860,7 +860,7 @@ static bool is_some_changed(const struct node *node,
 
 void shfs_tree_suspect(struct shfs_tree *tree,
                        bool (*is_changed)(uint64_t parent, const char *name, void *arg),
-                       void (*visit)(const struct shfs_node *node, bool is_used,
+                       void (*visit)(const struct shfs_node *node, bool is_left,
                                      void *arg),
                        void *arg)
 {
@@ -873,7 +873,7 @@ void shfs_tree_suspect(struct shfs_tree *tree,
 			if (!is_some_changed(node, is_changed, arg))
 				continue;
 			atomic_store(&node->pub.suspect, true);
-			visit(&node->pub, node->refs, arg);
+			visit(&node->pub, node->refs || node->first.next, arg);
 		}
 		pthread_mutex_unlock(&tree->shards[i].lock);
 	}

@@ -156,10 +156,11 @@ void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node);
 _must_check_ int shfs_node_recheck(struct shfs_tree *tree, struct shfs_node *node);
 
 /* Marks each node as suspect, and calls visit for it, that has a name for which
- * is_changed returns true. */
+ * is_changed returns true. is_left: the file can be reached without that name: it is
+ * open, or may have another one. */
 void shfs_tree_suspect(struct shfs_tree *tree,
                        bool (*is_changed)(uint64_t parent, const char *name, void *arg),
-                       void (*visit)(const struct shfs_node *node, bool is_used,
+                       void (*visit)(const struct shfs_node *node, bool is_left,
                                      void *arg),
                        void *arg);
 

@@ -271,13 +271,14 @@ static void invalidate_id(uint64_t id, void *arg)
 	shfs_transport_invalidate(b->fs->transport, id, false);
 }
 
-/* Drops what the kernel has cached of a node. A process that has it open could go on to
- * use the attributes of the file that was there: so names expire, too. */
-static void invalidate_node(const struct shfs_node *node, bool is_used, void *arg)
+/* Drops what the kernel has cached of a node. Asked for its attributes, we check the name
+ * by which we reach it; a file that has another one, or is open, would still be found by
+ * the name that is gone: so names expire, too. */
+static void invalidate_node(const struct shfs_node *node, bool is_left, void *arg)
 {
 	struct shfs_beneath *b = arg;
 
-	b->expires |= b->leads_elsewhere && is_used && S_ISREG(node->type);
+	b->expires |= b->leads_elsewhere && is_left && !S_ISDIR(node->type);
 	invalidate_id(node->id, b);
 }
 

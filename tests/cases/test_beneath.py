@@ -255,3 +255,13 @@ def test_made_where_the_time_is_set_back(sandbox, beneath):
         pass
     os.utime(beneath("d"), (1000000, 1000000))
     soon(sandbox, "print(*sorted(os.listdir('d')))", "f g new sub")
+
+
+def test_the_first_of_two_names(sandbox, project, beneath):
+    """The kernel was told of it when the file had no other, and keeps it for a day."""
+    for make in "touch", "mkfifo":
+        for change in os.unlink, lambda name: os.rename(name, name + ".moved"):
+            sandbox.sh(f"{make} d/first; ls -l d/first; ln d/first d/second; ls -l d/second")
+            change(beneath("d/first"))
+            soon(sandbox, "print(os.path.exists('d/first'), os.path.exists('d/second'))", "False True")
+            sandbox.sh("rm d/second")
