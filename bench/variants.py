@@ -329,6 +329,9 @@ class Record(Tracer):
     def wrap(self, argv):
         return [f"{self.place.prefix}/bin/shfs", "--store", self.out, "record", "--", *argv]
 
+    def wait(self):
+        """The store stays, as a user's does."""
+
     def version(self, place):
         return run(f"{place.prefix}/bin/shfs", "--version").strip()
 

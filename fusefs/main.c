@@ -220,7 +220,9 @@ static int start_capture(struct shfs_fs *fs, const struct options *options)
 		.root = fs->root,
 		.spool = fs->spool,
 	};
-	const struct shfs_reach reach = { .root = fs->root, .root_fd = fs->root_fd };
+	const struct shfs_reach reach = { .root = fs->root,
+		                          .root_fd = fs->root_fd,
+		                          .store = fs->store };
 	struct stat st;
 	size_t for_nodes;
 	int r;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording/package.h"
 
+#include "common/clock.h"
 #include "common/io.h"
 #include "common/path.h"
+#include "store/store.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -13,6 +15,9 @@
 
 #define FILE_MAX_BYTES (64u << 20)
 #define NAME_MAX_BYTES 256
+#define KEPT_MAX_BYTES (256u << 10)
+/* A file that was changed so recently may be changed again within a tick of its clock. */
+#define SETTLED_NS (2 * SHFS_NSEC_PER_SEC)
 
 int shfs_reach_open(const struct shfs_reach *reach, const char *path, int flags)
 {
@@ -337,6 +342,8 @@ struct dpkg {
 	struct owned *list;
 	size_t n;
 	struct shfs_buf text;
+	struct shfs_buf state; /* a line: dpkg's files as they were */
+	struct shfs_buf kept;  /* what they said then */
 };
 
 /* May dpkg have the file? Programs that were just built are not looked for. */
@@ -481,6 +488,88 @@ static void find_version(const struct shfs_buf *status, const struct owned *o)
 	}
 }
 
+/*
+ * What was found is kept in the store as long as dpkg's files are what they were: to read
+ * all lists takes longer than most commands. The first line of the file is the state of
+ * dpkg's files, each other one PATH, a tab, NAME, a tab, VERSION.
+ */
+/* Adds what tells a file as it is from each later one; false: it may still change unseen.
+ */
+static bool add_state(const struct shfs_reach *reach, const char *dir, const char *name,
+                      struct shfs_buf *out)
+{
+	_cleanup_free_ char *path = shfs_path_join(dir, name);
+	_cleanup_close_ int fd = path ? shfs_reach_open(reach, path, O_PATH) : -1;
+	struct stat st = { 0 };
+
+	if (fd >= 0 && fstat(fd, &st))
+		return false;
+	shfs_buf_printf(out, "%s:%ju:%ju:%jd:%jd:%jd ", name, (uintmax_t)st.st_dev,
+	                (uintmax_t)st.st_ino, (intmax_t)st.st_size,
+	                (intmax_t)shfs_timespec_ns(st.st_mtim),
+	                (intmax_t)shfs_timespec_ns(st.st_ctim));
+	return shfs_timespec_ns(st.st_ctim) < shfs_clock_ns(CLOCK_REALTIME) - SETTLED_NS;
+}
+
+/* Leaves the state empty where nothing can be kept. */
+static void read_kept(const struct shfs_reach *reach, struct dpkg *d)
+{
+	bool settled = reach->store;
+
+	for (size_t i = 0; settled && i < 3; i++)
+		settled = add_state(reach, d->dir,
+		                    (const char *[]){ "info", "status", "diversions" }[i],
+		                    &d->state);
+	shfs_buf_char(&d->state, '\n');
+	if (!settled || d->state.failed) {
+		d->state.len = 0;
+		return;
+	}
+	if (shfs_read_file_at(reach->store->state_fd, SHFS_STORE_PACKAGES, KEPT_MAX_BYTES,
+	                      &d->kept) ||
+	    d->kept.len < d->state.len ||
+	    memcmp(d->kept.data, d->state.data, d->state.len) != 0 ||
+	    d->kept.data[d->kept.len - 1] != '\n') {
+		d->kept.len = 0;
+		shfs_buf_add(&d->kept, d->state.data, d->state.len);
+	}
+}
+
+static bool is_kept(const struct dpkg *d, struct shfs_package *p)
+{
+	_cleanup_buf_ struct shfs_buf begin = { 0 };
+	const char *end = d->kept.data + d->kept.len, *name, *version, *stop;
+
+	if (!d->state.len || d->kept.failed)
+		return false;
+	shfs_buf_printf(&begin, "\n%s\t", p->path);
+	name = begin.failed ? NULL : find_text(&d->kept, begin.data);
+	name = name ? name + begin.len : end;
+	version = memchr(name, '\t', (size_t)(end - name)) ?: end;
+	stop = memchr(version, '\n', (size_t)(end - version));
+	if (stop)
+		note_package(p, "dpkg", name, (size_t)(version - name), version + 1,
+		             (size_t)(stop - version - 1));
+	return p->manager;
+}
+
+static void keep(const struct shfs_reach *reach, struct dpkg *d)
+{
+	size_t before = d->kept.len;
+
+	for (size_t i = 0; d->state.len && i < d->n; i++) {
+		const struct shfs_package *p = d->list[i].package;
+
+		if (p->manager && !strpbrk(p->path, "\t\n"))
+			shfs_buf_printf(&d->kept, "%s\t%s\t%s\n", p->path, p->name,
+			                p->version);
+	}
+	/* what cannot be written is looked for again; what is too much to read, too */
+	if (d->kept.len > before && !d->kept.failed)
+		(void)!shfs_write_file_at(reach->store->state_fd, SHFS_STORE_PACKAGES,
+		                          0600, d->kept.data, d->kept.len);
+}
+
 static void find_in_dpkg(const struct shfs_reach *reach, struct dpkg *d)
 {
 	_cleanup_free_ char *info = shfs_path_join(d->dir, "info");
@@ -508,17 +597,21 @@ void shfs_packages_find(const struct shfs_reach *reach, struct shfs_package *lis
 	struct dpkg d = { .dir = reach->dpkg ?: "/var/lib/dpkg" };
 
 	d.list = calloc(MAX(n, (size_t)1), sizeof(*d.list));
+	read_kept(reach, &d);
 	for (size_t i = 0; i < n; i++) {
 		find_in_conda(reach, &list[i]);
 		if (!list[i].manager)
 			find_in_python(reach, &list[i]);
-		if (list[i].manager || !d.list || !may_be_installed(list[i].path))
+		if (list[i].manager || !d.list || !may_be_installed(list[i].path) ||
+		    is_kept(&d, &list[i]))
 			continue;
 		d.list[d.n].package = &list[i];
 		add_needles(&d.list[d.n++], list[i].path);
 	}
-	if (d.n)
+	if (d.n) {
 		find_in_dpkg(reach, &d);
+		keep(reach, &d);
+	}
 	for (size_t i = 0; i < d.n; i++) {
 		for (int k = 0; k < 2; k++)
 			shfs_buf_free(&d.list[i].needles[k]);
@@ -527,6 +620,8 @@ void shfs_packages_find(const struct shfs_reach *reach, struct shfs_package *lis
 	}
 	free(d.list);
 	shfs_buf_free(&d.text);
+	shfs_buf_free(&d.state);
+	shfs_buf_free(&d.kept);
 	for (size_t i = 0; i < n; i++) {
 		if (!list[i].manager)
 			find_in_r(reach, &list[i]);

@@ -10,12 +10,15 @@
 
 #include "common/buf.h"
 
+struct shfs_store;
+
 /* How files are reached. Those below root are opened from root_fd, as a mount must not
  * ask itself; root_fd -1: by their paths. */
 struct shfs_reach {
 	const char *root; /* absolute */
 	int root_fd;
-	const char *dpkg; /* dpkg's directory; NULL: /var/lib/dpkg */
+	const char *dpkg;               /* dpkg's directory; NULL: /var/lib/dpkg */
+	const struct shfs_store *store; /* keeps what dpkg's lists said; may be NULL */
 };
 
 /* Opens an absolute path. Links that lead from below root to elsewhere are not followed.

@@ -13,6 +13,9 @@
 
 #include <stdbool.h>
 
+/* In state/: the packages of programs that were executed (recording/package.c). */
+#define SHFS_STORE_PACKAGES "packages"
+
 enum shfs_store_flags {
 	SHFS_STORE_CREATE = 1 << 0, /* make what is missing */
 };

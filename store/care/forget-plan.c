@@ -409,6 +409,7 @@ static int carry_out_plan(struct shfs_store *store, const char *hook_dir,
 		r = shfs_index_rebuild(store, hook_dir, NULL);
 	if (!r)
 		r = shfs_index_clean(store);
+	unlinkat(store->state_fd, SHFS_STORE_PACKAGES, 0); /* it names programs */
 	/* last: no row names these objects any more */
 	if (!r)
 		r = remove_objects(&p, hold);

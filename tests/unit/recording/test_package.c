@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Which package has a program, by the package managers' own files. */
-#include "tests/unit/unit.h"
+#include "tests/unit/storekit.h"
 
 #include "common/io.h"
 #include "common/path.h"
 #include "common/script.h"
 #include "recording/package.h"
 
-#include <fcntl.h>
-#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *root;
 static char *dpkg;
+static struct shfs_store *store; /* NULL: nothing is kept */
 
 /* Makes a file below root, with its directories. */
 static void put(const char *name, const char *text)
@@ -27,7 +27,9 @@ static void put(const char *name, const char *text)
 /* path: below root, or "/" and the path. expected: "MANAGER NAME VERSION", or "". */
 static void package_is(const char *path, const char *expected)
 {
-	const struct shfs_reach by_path = { .root = root, .root_fd = -1, .dpkg = dpkg };
+	const struct shfs_reach by_path = {
+		.root = root, .root_fd = -1, .dpkg = dpkg, .store = store
+	};
 	struct shfs_reach by_fd = by_path;
 	_cleanup_close_ int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -95,6 +97,63 @@ static void diverted(void **state)
 	package_is("/usr/bin/tool.distrib", "dpkg tool 3");
 	put("dpkg/info/zz.list", "/.\n");
 	package_is("/usr/bin/pg.real", "dpkg aa 1");
+}
+
+/* Replaces what is kept, but for its first line. */
+static void keep(const char *text)
+{
+	_cleanup_buf_ struct shfs_buf kept = { 0 };
+
+	kit_read(store->state_fd, SHFS_STORE_PACKAGES, &kept);
+	kept.len = (size_t)(strchr(kept.data, '\n') + 1 - kept.data);
+	shfs_buf_str(&kept, text);
+	assert_ok(shfs_write_file_at(store->state_fd, SHFS_STORE_PACKAGES, 0600,
+	                             kept.data, kept.len));
+}
+
+static bool is_kept(const char *line)
+{
+	_cleanup_buf_ struct shfs_buf kept = { 0 };
+
+	return !shfs_read_file_at(store->state_fd, SHFS_STORE_PACKAGES, 1 << 20, &kept) &&
+	       strstr(kept.data, line);
+}
+
+/* Until what was changed last is believed to stay as it is. */
+static void settle(void)
+{
+	nanosleep(&(struct timespec){ 2, 100000000 }, NULL);
+}
+
+/* The lists are read once, until dpkg changes any of its files. */
+static void kept(void **state)
+{
+	store = kit_store();
+	put("dpkg/info/made.list", "/.\n/usr/bin/made\n/usr/bin/with\ttab\n");
+	put("dpkg/status", "Package: made\nVersion: 1\n\n");
+	package_is("/usr/bin/made", "dpkg made 1");
+	assert_false(is_kept("made")); /* dpkg may be at work */
+	settle();
+	package_is("/usr/bin/made", "dpkg made 1");
+	package_is("/usr/bin/with\ttab", "dpkg made 1");
+	package_is("/usr/bin/none", "");
+	assert_true(is_kept("\n/usr/bin/made\tmade\t1\n"));
+	assert_false(is_kept("tab") || is_kept("none"));
+	keep("/usr/bin/made\tmade\t2\n");
+	package_is("/usr/bin/made", "dpkg made 2");
+	keep("/usr/bin/made\tmade\t\n");
+	package_is("/usr/bin/made", "dpkg made 1");
+	keep("/usr/bin/made\tmade");
+	package_is("/usr/bin/made", "dpkg made 1");
+	keep("/usr/bin/made\tmade\t2\n");
+	put("dpkg/diversions", "");
+	package_is("/usr/bin/made", "dpkg made 1");
+	settle();
+	package_is("/usr/bin/made", "dpkg made 1");
+	keep("/usr/bin/made\tmade\t2\n");
+	put("dpkg/info/another.list", "");
+	package_is("/usr/bin/made", "dpkg made 1");
+	shfs_store_close(TAKE_PTR(store));
 }
 
 static void of_conda(void **state)
@@ -215,6 +274,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(of_dpkg, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(diverted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_conda, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_python, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_npm, set_up, tear_down),
