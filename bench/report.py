@@ -76,10 +76,9 @@ def ratios(result):
 
 
 def own_cpu(result):
-    """Of a tracer: what the whole takes more than the same work alone."""
-    if result["kind"] in ("tracer", "record"):
-        return [s["cpu"] - s["native"]["cpu"] for s in result["samples"]]
-    return [s["own_cpu"] for s in result["samples"]]
+    """Of a tracer, also what the whole takes more than the same work alone."""
+    more = result["kind"] in ("tracer", "record")
+    return [s["own_cpu"] + (s["cpu"] - s["native"]["cpu"] if more else 0) for s in result["samples"]]
 
 
 # --- the bars ---

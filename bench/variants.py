@@ -141,11 +141,33 @@ class Shfs(Mount):
         return run(f"{place.prefix}/bin/shfs", "--version").strip()
 
 
-class Driver(Variant):
-    """A plain directory that is recorded without FUSE: shfs-watch, and root's shfs-helper. Each run has a
-    store of its own: one that had the contents would read and compare them."""
+class Helped(Variant):
+    """What root's shfs-helper does a part of."""
 
-    kind, helper = "driver", None
+    helper = None
+
+    def settle_in(self, place):
+        super().settle_in(place)
+        self.socket = f"{place.work}/{self.name}.helper"
+
+    def start(self):
+        program = f"{self.place.prefix}/sbin/shfs-helper"
+        self.helper = self.place.start(self.place.users["root"], [program, "--foreground", "--socket", self.socket], "/")
+        if not again_until(lambda: os.path.exists(self.socket), 10):
+            fail(f"{self.name}: no helper after 10 s: {self.place.said()}")
+
+    def stop(self):
+        if self.helper:
+            self.helper.terminate()
+            self.helper.wait(10)
+            self.helper = None
+
+
+class Driver(Helped):
+    """A plain directory that is recorded without FUSE: shfs-watch, and the helper. Each run has a store of
+    its own: one that had the contents would read and compare them."""
+
+    kind = "driver"
 
     def __init__(self, name):
         super().__init__(name)
@@ -167,19 +189,7 @@ class Driver(Variant):
 
     def settle_in(self, place):
         super().settle_in(place)
-        self.store, self.socket = f"{self.base}/store", f"{place.work}/{self.name}.helper"
-
-    def start(self):
-        program = f"{self.place.prefix}/sbin/shfs-helper"
-        self.helper = self.place.start(self.place.users["root"], [program, "--foreground", "--socket", self.socket], "/")
-        if not again_until(lambda: os.path.exists(self.socket), 10):
-            fail(f"{self.name}: no helper after 10 s: {self.place.said()}")
-
-    def stop(self):
-        if self.helper:
-            self.helper.terminate()
-            self.helper.wait(10)
-            self.helper = None
+        self.store = f"{self.base}/store"
 
     @contextlib.contextmanager
     def attached(self):
@@ -317,23 +327,41 @@ class Tracer(Variant):
 class Record(Tracer):
     """`shfs record`: its mount comes and goes with the work."""
 
-    kind = "record"
+    kind, options = "record", ()
 
-    def __init__(self):
-        super().__init__("shfs-record", "shfs record", [])
+    def __init__(self, name="shfs-record", title="shfs record"):
+        super().__init__(name, title, [])
 
     def missing(self, place):
         known = subprocess.run([f"{place.prefix}/bin/shfs", "help", "record"], capture_output=True, check=False)
         return "this shfs has no record" if known.returncode else None
 
     def wrap(self, argv):
-        return [f"{self.place.prefix}/bin/shfs", "--store", self.out, "record", "--", *argv]
+        return [f"{self.place.prefix}/bin/shfs", "--store", self.out, "record", *self.options, "--", *argv]
 
     def wait(self):
         """The store stays, as a user's does."""
 
     def version(self, place):
         return run(f"{place.prefix}/bin/shfs", "--version").strip()
+
+
+class RecordByHelper(Helped, Record):
+    """It makes no mount."""
+
+    options = "--by", "helper"
+
+    def __init__(self):
+        super().__init__("record-helper", "shfs record --by helper")
+
+    def wrap(self, argv):
+        return ["env", f"SHFS_HELPER={self.socket}", *super().wrap(argv)]
+
+    def cpu(self):
+        """With that of its processes for each recording, which have ended."""
+        with open(f"/proc/{self.helper.pid}/stat", encoding="ascii") as stat:
+            ticks = stat.read().rsplit(")", 1)[1].split()[11:15]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 class Opens(Tracer):
@@ -360,6 +388,7 @@ ALL = [
     Shfs("pass-dev", "shfs, passthrough, /dev/fuse", "root", "dev", "on"),
     *(Driver(name) for name in ("module", "bpf", "bpf-tracepoints", "fanotify")),
     Record(),
+    RecordByHelper(),
     Bindfs("bindfs"),
     FuseOverlayfs("fuse-overlayfs", "root"),
     Tracer("strace", "strace --seccomp-bpf", [
