@@ -5,6 +5,11 @@
  */
 #include "kmod-fast-path/bpf/shared.h"
 
+static __always_inline struct task_struct *this_task(void)
+{
+	return (void *)bpf_get_current_task_btf();
+}
+
 /* Attached to security_file_release, or to __fput where the kernel has no such
  * function. */
 SEC("fentry/__fput")
@@ -53,7 +58,7 @@ static __always_inline void send_named(u16 type, struct dentry *dentry)
 
 	if (!inode || !watched() || !find_dentry_place(dentry, NULL, &location))
 		return;
-	who_is((void *)bpf_get_current_task_btf(), &who);
+	who_is(this_task(), &who);
 	send_event(type, kind_flag(inode), &who, dentry, inode, &location, 0, false);
 }
 
@@ -166,7 +171,7 @@ int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
 		count_lost();
 		return 0;
 	}
-	who_is((void *)bpf_get_current_task_btf(), &who);
+	who_is(this_task(), &who);
 	fill_record(record, SHFS_EVENT_MAKE, 0, &who, inode, &location, 0);
 	bpf_probe_read_kernel(record->text, bound_len(location.len, SHFS_BPF_NAME_MAX),
 	                      location.name);

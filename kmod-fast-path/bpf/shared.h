@@ -88,9 +88,12 @@ static __always_inline u64 pointer_value(const void *pointer)
 
 /* --- processes --- */
 
+/* The task that runs. Each set of programs has its own way. */
+static __always_inline struct task_struct *this_task(void);
+
 static __always_inline bool watched(void)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 	const struct cred *cred = task->cred;
 
 	if (config.all_users)
@@ -528,7 +531,7 @@ static __always_inline void send_event(u16 type, u32 flags, const struct who *wh
 		                      location->name);
 	}
 	if (type == SHFS_EVENT_WRITE)
-		add_session(record, (void *)bpf_get_current_task_btf());
+		add_session(record, this_task());
 	bpf_ringbuf_submit(record, wake_flags(record->time_ns, urgent));
 	return;
 full:
@@ -554,7 +557,7 @@ static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode 
 		count_lost();
 		return;
 	}
-	who_is((void *)bpf_get_current_task_btf(), &who);
+	who_is(this_task(), &who);
 	fill_record(record, type, flags, &who, inode, location, id);
 	record->directory2 = place2->key;
 	record->name_len = 0;
@@ -660,7 +663,7 @@ static __always_inline void note_last_write(struct written *known,
 /* Notes that this process writes, maps or truncates through an open file. */
 static __always_inline void note_written(struct file *file, u32 flags)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 	struct written *known, first = {};
 	struct location location;
 	u64 address = (u64)file;
@@ -766,7 +769,7 @@ static __always_inline void send_close(struct file *file, u32 mode, struct inode
 			flags |= SHFS_EVENT_WRITTEN;
 		bpf_map_delete_elem(&files, &address);
 	} else {
-		who_is((void *)bpf_get_current_task_btf(), &who);
+		who_is(this_task(), &who);
 	}
 	send_event(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode,
 	           &location, id, id);
@@ -787,9 +790,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		count_lost();
 		return 0;
 	}
-	who_is(parent, &who);
+	who_is(this_task(), &who);
 	begin_record(record, SHFS_EVENT_FORK, 0, &who);
-	add_session(record, parent);
+	add_session(record, this_task());
 	record->ino = process_id(child);
 	record->id = child->start_boottime;
 	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
@@ -844,7 +847,7 @@ static __always_inline u32 environment_flags(struct task_struct *task)
 static __always_inline void fill_exec(struct shfs_bpf_record *record,
                                       struct linux_binprm *bprm)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 	struct who who;
 
 	who_is(task, &who);
@@ -857,6 +860,7 @@ static __always_inline void fill_exec(struct shfs_bpf_record *record,
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
+	struct mm_struct *mm = this_task()->mm;
 	struct shfs_bpf_record *record;
 	const char *name = bprm->filename;
 	u64 argv, len;
@@ -864,8 +868,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 
 	if (!watched())
 		return 0;
-	argv = task->mm->arg_start;
-	len = task->mm->arg_end - argv;
+	argv = mm->arg_start;
+	len = mm->arg_end - argv;
 	if (len < EXEC_ARGV_SHORT) {
 		record = bpf_ringbuf_reserve(
 			&ring, sizeof(*record) + EXEC_NAME_SHORT + EXEC_ARGV_SHORT, 0);
@@ -884,7 +888,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 			return 0;
 		}
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		len = task->mm->arg_end - argv;
+		len = mm->arg_end - argv;
 	}
 	record = bpf_ringbuf_reserve(
 		&ring, sizeof(*record) + SHFS_EVENT_PATH_MAX + SHFS_EVENT_ARGV_MAX, 0);

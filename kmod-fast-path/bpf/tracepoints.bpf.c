@@ -47,6 +47,17 @@ struct {
 	__type(value, u64);
 } closing SEC(".maps");
 
+/*
+ * Not bpf_get_current_task_btf: at each load of a pointer through a pointer that it
+ * trusts, the verifier of Linux 6.4 and later searches all types of the kernel for what
+ * it may trust then. That took most of the time in which the programs are loaded.
+ */
+static __always_inline struct task_struct *this_task(void)
+{
+	return bpf_rdonly_cast((void *)bpf_get_current_task(),
+	                       bpf_core_type_id_kernel(struct task_struct));
+}
+
 /* --- files --- */
 
 static __always_inline struct file *cast(u64 address)
@@ -57,7 +68,7 @@ static __always_inline struct file *cast(u64 address)
 /* The address of an open file; 0: fd is not open. */
 static __always_inline u64 file_of_fd(u32 fd)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 	struct fdtable *table;
 	u64 file = 0;
 
@@ -231,7 +242,7 @@ static __always_inline const volatile struct shfs_bpf_call *call_of(long id)
 
 static __always_inline bool is_compat(void)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 
 	if (!bpf_core_field_exists(task->thread_info.status))
 		return false;
@@ -288,7 +299,7 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	if (argument(regs, 2)) /* close_range flags: marks them only, or unshares the
 	                        * table first */
 		return 0;
-	task = (void *)bpf_get_current_task_btf();
+	task = this_task();
 	range.first = argument(regs, 0);
 	last = argument(regs, 1);
 	size = table_size(task);
@@ -308,7 +319,7 @@ struct base {
  * cannot be sent; -1: it is in another mount namespace, and not below the root. */
 __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 	struct walk walk = {};
 	struct dentry *dentry;
 	struct file *file;
@@ -369,7 +380,7 @@ static __always_inline void begin_names(struct shfs_bpf_record *record,
 {
 	struct who who;
 
-	who_is((void *)bpf_get_current_task_btf(), &who);
+	who_is(this_task(), &who);
 	begin_record(record, names->type,
 	             names->flags | SHFS_BPF_GIVEN | SHFS_EVENT_INEXACT, &who);
 	record->directory = names->base.key;
@@ -472,7 +483,7 @@ __noinline int file_changed(u64 address, u32 type)
 
 	if (!find_dentry_place(dentry, file, &location))
 		return 0;
-	who_is((void *)bpf_get_current_task_btf(), &who);
+	who_is(this_task(), &who);
 	send_event(type, 0, &who, dentry, file->f_inode, &location, 0, false);
 	return 0;
 }
@@ -596,7 +607,7 @@ static __always_inline bool is_closing(u64 file)
 
 static long close_at_end(u32 i, void *arg)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct task_struct *task = this_task();
 	struct range *range = arg;
 	u64 bits = ~0ull, file;
 
@@ -621,7 +632,7 @@ int BPF_PROG(on_prepare_exec, struct task_struct *task, struct linux_binprm *bpr
 	if (!watched())
 		return 0;
 	close_maps(1);
-	bpf_loop(table_size(task), close_at_end, &range, 0);
+	bpf_loop(table_size(this_task()), close_at_end, &range, 0);
 	return 0;
 }
 
@@ -663,8 +674,9 @@ int BPF_PROG(on_script, struct task_struct *task, int old_pid, struct linux_binp
  * threads reports everything.
  */
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *task)
+int BPF_PROG(on_exit)
 {
+	struct task_struct *task = this_task();
 	struct range range = {};
 	u32 pid = task->tgid;
 	bool last;
