@@ -30,7 +30,7 @@ struct pack {
 	ino_t ino;              /* 0: not known yet */
 };
 
-#define SOLIDS_MAX 4
+#define SOLIDS_MAX 64
 
 /* A solid frame that was read: who reads one of its contents mostly reads more of them.
  */
@@ -38,6 +38,7 @@ struct pack_solid {
 	const struct pack *pack;
 	uint32_t offset;
 	int64_t read_ns;
+	uint64_t used;       /* the newest has the highest number */
 	struct solid *solid; /* a reference; NULL: none */
 };
 
@@ -66,7 +67,8 @@ struct packs {
 	unsigned n_open, next_close;
 	unsigned read_errors;
 	struct pack_solid solids[SOLIDS_MAX];
-	unsigned next_solid;
+	uint64_t solids_used;
+	size_t solids_bytes; /* of memory */
 };
 
 /* The functions below are called with packs->lock held. */

@@ -18,6 +18,7 @@
 #define TAIL_MUCH      (1 << 16) /* and of so many also while the pack grows */
 #define DIR_TICK_NS    (SHFS_NSEC_PER_SEC / 10)
 #define SOLID_FRESH_NS SHFS_NSEC_PER_SEC
+#define SOLIDS_BYTES   (8u << 20) /* memory for solid frames that were read */
 
 uint64_t packs_full_bytes = 64u << 20;
 
@@ -530,47 +531,71 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 
 /* --- finding --- */
 
+static void drop_solid(struct packs *p, struct pack_solid *s)
+{
+	p->solids_bytes -= s->solid ? solid_memory(s->solid) : 0;
+	solid_unref(s->solid);
+	*s = (struct pack_solid){ 0 };
+}
+
 void packs_drop_solids(struct packs *p)
 {
-	for (unsigned i = 0; i < SOLIDS_MAX; i++) {
-		solid_unref(p->solids[i].solid);
-		p->solids[i] = (struct pack_solid){ 0 };
-	}
+	for (unsigned i = 0; i < SOLIDS_MAX; i++)
+		drop_solid(p, &p->solids[i]);
 }
 
 /* Returns a solid frame that was read a moment ago, a reference; or NULL. */
 static struct solid *find_solid(struct packs *p, const struct pack *pack, uint32_t offset)
 {
-	int64_t now = 0;
-
 	for (unsigned i = 0; i < SOLIDS_MAX; i++) {
 		struct pack_solid *s = &p->solids[i];
 
 		if (!s->solid || s->pack != pack || s->offset != offset)
 			continue;
-		now = now ? now : shfs_clock_ns(CLOCK_MONOTONIC);
-		if (now - s->read_ns < SOLID_FRESH_NS)
+		if (shfs_clock_ns(CLOCK_MONOTONIC) - s->read_ns < SOLID_FRESH_NS) {
+			s->used = ++p->solids_used;
 			return solid_ref(s->solid);
+		}
+		drop_solid(p, s);
 	}
 	return NULL;
+}
+
+/* Makes room for a solid frame that takes so much memory; returns where. */
+static struct pack_solid *make_room(struct packs *p, size_t bytes)
+{
+	for (;;) {
+		struct pack_solid *oldest = NULL, *empty = NULL;
+
+		for (unsigned i = 0; i < SOLIDS_MAX; i++) {
+			struct pack_solid *s = &p->solids[i];
+
+			if (!s->solid)
+				empty = s;
+			else if (!oldest || s->used < oldest->used)
+				oldest = s;
+		}
+		if (empty && (!oldest || p->solids_bytes + bytes <= SOLIDS_BYTES))
+			return empty;
+		drop_solid(p, oldest);
+	}
 }
 
 /* Keeps an intact solid frame in memory. Takes ownership of bytes, also when it fails. */
 static int keep_solid(struct packs *p, const struct pack *pack, uint32_t offset,
                       unsigned char *bytes, size_t len, struct solid **out)
 {
-	struct pack_solid *s = &p->solids[p->next_solid++ % SOLIDS_MAX];
 	struct solid *solid = solid_new(bytes, len);
+	struct pack_solid *s;
 
 	if (!solid) {
 		free(bytes);
 		return -ENOMEM;
 	}
-	for (unsigned i = 0; i < SOLIDS_MAX; i++) /* one that is not fresh any more */
-		if (p->solids[i].pack == pack && p->solids[i].offset == offset)
-			s = &p->solids[i];
-	solid_unref(s->solid);
-	*s = (struct pack_solid){ pack, offset, shfs_clock_ns(CLOCK_MONOTONIC), solid };
+	s = make_room(p, solid_memory(solid));
+	*s = (struct pack_solid){ pack, offset, shfs_clock_ns(CLOCK_MONOTONIC),
+		                  ++p->solids_used, solid };
+	p->solids_bytes += solid_memory(solid);
 	*out = solid_ref(solid);
 	return 0;
 }

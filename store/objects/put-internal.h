@@ -22,6 +22,7 @@ struct shfs_put {
 	bool waits;       /* it is counted by n_waiting */
 	int level;
 	struct solid_group *group; /* that it is in during a commit; or NULL */
+	bool added;                /* the commit under way has given it its name */
 	struct loose_file file;
 	struct frame frame; /* if it is not loose: its head, for coded */
 	struct coded coded;

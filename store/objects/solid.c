@@ -106,6 +106,11 @@ size_t solid_frame_bytes(const struct solid *s)
 	return FRAME_HEAD_BYTES + s->frame.stored;
 }
 
+size_t solid_memory(const struct solid *s)
+{
+	return sizeof(*s) + solid_frame_bytes(s) + s->frame.size;
+}
+
 unsigned solid_count(const struct solid *s)
 {
 	return s->frame.n_members;

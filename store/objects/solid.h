@@ -36,6 +36,9 @@ void solid_unref(struct solid *solid); /* NULL is fine */
 /* Returns the length of the frame. */
 size_t solid_frame_bytes(const struct solid *solid);
 
+/* Returns the bytes of memory that it takes at most: also those until it is unpacked. */
+size_t solid_memory(const struct solid *solid);
+
 /* Returns how many contents it has, and gets the one with that number. */
 unsigned solid_count(const struct solid *solid);
 struct frame solid_member(const struct solid *solid, unsigned member);

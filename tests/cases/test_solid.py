@@ -187,6 +187,8 @@ def test_killed_in_a_commit(sandbox, seed):
     mount.wait()
     program.wait(60)
     harness.wait_until(lambda: not harness.mounts_below(top), "the guardian")
+    last = f"f{moment // 2}"  # the guardian writes it
+    harness.wait_until(lambda: sandbox.shfs("log", last, check=False).status == 0, "its records")
     found = kept_versions(sandbox, [name for name, _ in steps])
     texts = dict(steps)
     assert len(found) > moment / 2

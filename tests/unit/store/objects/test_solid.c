@@ -11,6 +11,7 @@
 #include "store/objects/inventory.h"
 #include "store/objects/object-internal.h"
 #include "store/objects/objects.h"
+#include "store/objects/packs-internal.h"
 
 #define CONTENTS  2000
 #define LEN_MAX   9000
@@ -37,7 +38,8 @@ static size_t below(struct model *m, size_t n)
 	return (size_t)(m->random >> 33) % n;
 }
 
-/* A content of its own, but one in ten is an earlier one, if that was not removed. */
+/* A content of its own, but one in ten is an earlier one, if that was not removed, and
+ * one in ten is much alike one of a moment ago. */
 static void make_content(struct model *m, struct known *k)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
@@ -45,6 +47,10 @@ static void make_content(struct model *m, struct known *k)
 
 	const struct known *old =
 		m->n && !below(m, 10) ? &m->known[below(m, m->n)] : NULL;
+	const struct known *like =
+		m->n && !below(m, 10)
+			? &m->known[m->n - 1 - below(m, MIN(m->n, (size_t)50))]
+			: NULL;
 
 	if (old && !old->gone) {
 		k->data = malloc(old->len + 1);
@@ -54,7 +60,10 @@ static void make_content(struct model *m, struct known *k)
 		return;
 	}
 	k->secret = (uint64_t)below(m, 1u << 30) << 32 | below(m, 1u << 30) | 1u << 31;
-	if (below(m, 6)) { /* text that has much in common with others */
+	if (like && like->len > 200) {
+		shfs_buf_printf(&b, "%016llx\n", (unsigned long long)k->secret);
+		shfs_buf_add(&b, like->data + 17, like->len - 17);
+	} else if (below(m, 6)) { /* text that has much in common with others */
 		shfs_buf_printf(&b, "%016llx\n", (unsigned long long)k->secret);
 		while (b.len < len)
 			shfs_buf_printf(&b, "#define NAME_%zu %zu /* of many */\n",
@@ -507,6 +516,93 @@ static void cuts(void **state)
 	each_seed(cut_at_random);
 }
 
+/* --- order --- */
+
+struct order {
+	struct shfs_objects seen;
+	unsigned members, deltas;
+};
+
+static int look_at_base(void *arg, const struct frame *f, uint64_t offset)
+{
+	struct order *o = arg;
+	bool seen = false;
+
+	o->members += f->kind == FRAME_SOLID;
+	if (f->kind == FRAME_DELTA) {
+		for (size_t i = 0; i < o->seen.n && !seen; i++)
+			seen = shfs_object_equal(&o->seen.ids[i], &f->base);
+		assert_true(seen);
+		o->deltas++;
+	}
+	return shfs_objects_add(&o->seen, &f->id);
+}
+
+/* Deltas of contents that the same commit writes lie behind them: a write that is cut
+ * short leaves none without its base. */
+static void deltas_lie_behind(void **state)
+{
+	struct shfs_store *store = kit_store();
+	struct order o = { 0 };
+	struct shfs_put *puts[80];
+	char text[80][4000];
+
+	for (int i = 0; i < 80; i++) {
+		_cleanup_buf_ struct shfs_buf noise = { 0 };
+
+		if (i % 2) {
+			memcpy(text[i], text[i - 1], sizeof(text[i]));
+			text[i][2000] ^= 1;
+		} else {
+			kit_noise(&noise, sizeof(text[i]) / 2, (uint64_t)i);
+			for (size_t k = 0; k < sizeof(text[i]); k++)
+				text[i][k] = "0123456789abcdef"[noise.data[k / 2] >>
+				                                        4 * (k % 2) &
+				                                15];
+		}
+		assert_ok(shfs_object_put(store, text[i], sizeof(text[i]), 3, NULL,
+		                          &puts[i]));
+	}
+	assert_ok(shfs_object_commit(store, puts, 80));
+	for (int i = 0; i < 80; i++) {
+		struct shfs_object_id id = shfs_put_id(puts[i]);
+
+		shfs_put_free(puts[i]);
+		assert_holds(store, &id, text[i], sizeof(text[i]));
+	}
+	kit_each_frame(store, look_at_base, &o);
+	assert_true(o.members > 20);
+	assert_true(o.deltas > 20);
+	shfs_objects_free(&o.seen);
+	shfs_store_close(store);
+}
+
+/* --- reading many --- */
+
+/* However many are read, little of them stays in memory. */
+static void memory(void **state)
+{
+	struct model *m = model_new(1);
+	struct shfs_store *reader;
+	size_t most = 0, all = 0;
+
+	while (m->n < CONTENTS)
+		commit_some(m, BATCH_MAX);
+	reader = open_again(m->store);
+	for (int i = 0; i < CONTENTS; i++) {
+		struct known *k = &m->known[below(m, CONTENTS)];
+
+		assert_holds(reader, &k->id, k->data, k->len);
+		all += m->known[i].len;
+		most = MAX(most, reader->packs->solids_bytes);
+		assert_true(reader->packs->solids_bytes <= 8u << 20);
+	}
+	assert_true(all > 9u << 20);
+	assert_true(most > 6u << 20);
+	shfs_store_close(reader);
+	model_free(m);
+}
+
 /* --- names --- */
 
 static void hash_of_few(const void *data, size_t len, uint8_t out[16])
@@ -586,7 +682,8 @@ static void older_stores(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(batches), TEST(removals),     TEST(damage), TEST(one_wrong_content),
-	TEST(cuts),    TEST(older_stores), TEST(names),
+	TEST(cuts),    TEST(older_stores), TEST(names),  TEST(deltas_lie_behind),
+	TEST(memory),
 };
 
 int main(int argc, char **argv)
