@@ -27,7 +27,8 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-#define STORE_FORMAT "1\n"
+#define STORE_FORMAT "2\n"
+#define STORE_BEFORE "1\n" /* it has no pack of format 2 */
 #define LOCK_POLL_MS 10
 #define NAMES_MAX    256 /* longest path below the store that is opened */
 
@@ -107,7 +108,19 @@ static int read_store_format(int dirfd)
 	digits = strspn(text.data, "0123456789");
 	if (!digits || strcmp(text.data + digits, "\n"))
 		return -EBADMSG;
-	return strcmp(text.data, STORE_FORMAT) ? -EPROTONOSUPPORT : 0;
+	return strcmp(text.data, STORE_FORMAT) && strcmp(text.data, STORE_BEFORE)
+	               ? -EPROTONOSUPPORT
+	               : 0;
+}
+
+int shfs_store_raise(struct shfs_store *store)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = shfs_read_file_at(store->dirfd, "format", 64, &text);
+
+	if (!r && !strcmp(text.data, STORE_BEFORE))
+		return write_store_format(store->dirfd);
+	return r == -ENOENT || r == -EFBIG ? 0 : r; /* it is damaged: shfs repair */
 }
 
 static int check_or_make_format(const struct shfs_store *s, bool create)

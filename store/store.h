@@ -11,6 +11,7 @@
 
 #include "common/buf.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* In state/: the packages of programs that were executed (recording/package.c). */
@@ -44,6 +45,7 @@ struct shfs_store {
 	struct codecs *codecs;
 	struct leases *leases;
 	struct pruned *pruned;
+	atomic_uint n_waiting; /* new contents that wait for a commit */
 };
 
 /*
@@ -55,6 +57,10 @@ struct shfs_store {
 _must_check_ int shfs_store_open(const char *path, enum shfs_store_flags flags,
                                  struct shfs_store **out);
 void shfs_store_close(struct shfs_store *store);
+
+/* Notes, durably, that the store has what an shfs that knows only format 1 cannot read: a
+ * pack of format 2. */
+_must_check_ int shfs_store_raise(struct shfs_store *store);
 
 /* Writes a damaged file "format" anew: 1. 0: it is sound. Errors as shfs_store_open. */
 _must_check_ int shfs_store_mend(const char *path);

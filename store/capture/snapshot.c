@@ -513,8 +513,6 @@ static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 	s->was_there =
 		!shfs_put_stored_bytes(job->put) && !brought_before(before, &s->put);
 	job->put_ns = capture_now();
-	shfs_allowance_use(c->allowance, s->author, shfs_put_stored_bytes(job->put),
-	                   shfs_clock_ns(CLOCK_BOOTTIME));
 	capture_note_holder(s, before);
 	if (capture_drop_secret(job))
 		return;

@@ -236,8 +236,12 @@ static void writer_commit(struct shfs_capture *c)
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < n; i++) {
 		DL_DELETE(c->commits, jobs[i]);
-		if (done[i])
+		if (done[i]) {
 			count_stored_object(&c->stats, jobs[i], stored[i]);
+			/* only now is it known what a content takes beside others */
+			shfs_allowance_use(c->allowance, jobs[i]->snapshot->author,
+			                   stored[i], shfs_clock_ns(CLOCK_BOOTTIME));
+		}
 		capture_finish_job(jobs[i], done[i] ? &ids[i] : NULL);
 	}
 	shfs_assert(c->n_puts >= n);

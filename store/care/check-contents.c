@@ -30,8 +30,10 @@ struct contents {
 	size_t n;
 	struct level *levels;
 	size_t depth, cap;
-	size_t held; /* bytes of their data */
-	bool large;  /* scan->large is locked */
+	size_t held;         /* bytes of their data */
+	bool large;          /* scan->large is locked */
+	struct solid *solid; /* the solid frame that was read last; or NULL */
+	uint32_t solid_offset;
 };
 
 /* --- deltas and their bases --- */
@@ -179,14 +181,23 @@ static int stream_frame(const struct frame *f, unsigned char *bytes, uint8_t has
 	return r;
 }
 
+/* Returns where the frame ends at the latest. */
+static uint64_t end_of_frame(const struct walk *w, const struct found *f)
+{
+	const struct found *end = w->frames.list + w->frames.n;
+	const struct found *next = f + 1;
+
+	while (next < end && next->offset == f->offset) /* of the same solid frame */
+		next++;
+	return next < end ? next->offset : w->size;
+}
+
 /* Gets the head and the stored bytes of a frame. -ENOENT: it is not there any more; -EIO:
  * it cannot be read; frame->stored is set. */
 static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
                      unsigned char **bytes)
 {
-	bool last = f == &w->frames.list[w->frames.n - 1];
-	uint64_t end = last ? w->size : f[1].offset;
-	size_t len = (size_t)MIN(end - f->offset, (uint64_t)FRAME_MAX);
+	size_t len = (size_t)MIN(end_of_frame(w, f) - f->offset, (uint64_t)FRAME_MAX);
 	ssize_t n;
 
 	if (f->delta) {
@@ -236,6 +247,47 @@ static int unpack_checked_frame(struct contents *c, const struct frame *f,
 	return r;
 }
 
+/* Gets a content of a solid frame: *frame is set also if that cannot be unpacked. */
+static int unpack_member(struct contents *c, const struct found *f, struct frame *frame,
+                         char **out)
+{
+	struct walk *w = c->w;
+	unsigned char *bytes, *copy;
+	uint8_t hash[16];
+	int r = 0;
+
+	if (!c->solid || c->solid_offset != f->offset) {
+		solid_unref(TAKE_PTR(c->solid));
+		r = get_frame(w, f, frame, &bytes);
+		if (r)
+			return r;
+		/* it was intact when the pack was walked */
+		if (frame->kind != FRAME_SOLID ||
+		    !frame_is_intact(bytes, frame_bytes(frame)))
+			return -ENOENT;
+		copy = malloc(frame_bytes(frame));
+		if (copy)
+			memcpy(copy, bytes, frame_bytes(frame));
+		c->solid = copy ? solid_new(copy, frame_bytes(frame)) : NULL;
+		if (!c->solid) {
+			free(copy);
+			return -ENOMEM;
+		}
+		c->solid_offset = f->offset;
+	}
+	if (f->member >= solid_count(c->solid))
+		return -ENOENT;
+	*frame = solid_member(c->solid, f->member);
+	r = solid_content(c->solid, w->rd->scan->run->store->codecs, frame, out);
+	if (r)
+		return r;
+	shfs_object_hash(*out, frame->size, hash);
+	if (!memcmp(hash, frame->id.hash, sizeof(hash)))
+		return 0;
+	free(TAKE_PTR(*out));
+	return -EBADMSG;
+}
+
 /* Reads a frame, and pushes a level for its deltas. */
 static int read_checked_frame(struct contents *c, struct found *f)
 {
@@ -244,10 +296,11 @@ static int read_checked_frame(struct contents *c, struct found *f)
 	struct frame frame = { 0 };
 	unsigned char *bytes;
 	char *data = NULL;
-	int r = get_frame(w, f, &frame, &bytes);
+	int r = f->solid ? unpack_member(c, f, &frame, &data)
+	                 : get_frame(w, f, &frame, &bytes);
 
 	f->read = true;
-	if (!r)
+	if (!r && !f->solid)
 		r = unpack_checked_frame(c, &frame, bytes, f->delta ? base : NULL, &data);
 	if (r == -EBADMSG || r == -EIO) {
 		f->state = LOST;
@@ -335,6 +388,7 @@ int check_contents(struct walk *w)
 	}
 	while (c.depth)
 		pop_level(&c);
+	solid_unref(c.solid);
 	free(c.levels);
 	free(c.by_base);
 	return r;

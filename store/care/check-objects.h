@@ -19,7 +19,8 @@
 struct found {
 	struct shfs_object_id id, base;
 	uint32_t offset; /* of a frame */
-	bool delta;
+	uint32_t member; /* of a solid frame: the number of the content */
+	bool delta, solid;
 	bool read;     /* the content was read */
 	uint8_t state; /* including its bases; LOST from the begin: the content is not
 	                  that of its name */

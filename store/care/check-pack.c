@@ -45,20 +45,32 @@ static ssize_t frame_at(struct walk *w, uint64_t offset, struct frame *f,
 		return n;
 	if (n < FRAME_HEAD_BYTES || frame_parse(*bytes, (size_t)n, f))
 		return 0;
-	len = frame_head_bytes(f->kind) + f->stored;
+	len = frame_bytes(f);
 	if (offset + len > w->size)
 		return 0;
 	if (w->unit->read && ((size_t)n < len || !frame_is_intact(*bytes, len)))
 		return 0;
+	if (!w->unit->read && f->kind == FRAME_SOLID) {
+		size_t need = FRAME_HEAD_BYTES + f->n_members * FRAME_MEMBER_BYTES;
+
+		n = check_get(w, offset, need, bytes);
+		if (n < 0)
+			return n;
+		if ((size_t)n < need || !frame_members_agree(f, *bytes))
+			return 0;
+	}
 	return (ssize_t)len;
 }
 
-static int note_frame(struct walk *w, const struct frame *f, uint64_t offset)
+static int note_content(void *arg, const struct frame *f, uint64_t offset)
 {
+	struct walk *w = arg;
 	struct found found = { .id = f->id,
 		               .base = f->base,
 		               .offset = (uint32_t)offset,
-		               .delta = f->kind == FRAME_DELTA };
+		               .delta = f->kind == FRAME_DELTA,
+		               .solid = f->kind == FRAME_SOLID,
+		               .member = f->member };
 
 	return found_add(&w->frames, &found);
 }
@@ -101,7 +113,8 @@ static int look_at_last(struct walk *w, uint64_t *from)
 	if (n == (ssize_t)(*from - last) && frame_is_intact(bytes, (size_t)n))
 		return 0;
 	*from = last;
-	w->frames.n--;
+	while (w->frames.n && w->frames.list[w->frames.n - 1].offset == last)
+		w->frames.n--;
 	return 0;
 }
 
@@ -136,7 +149,8 @@ static void tell_gap(struct walk *w, uint64_t from, uint64_t to)
 		                "a write was cut short there");
 		return;
 	} else if (n >= FRAME_HEAD_BYTES && !frame_parse(bytes, (size_t)n, &f)) {
-		check_unit_flaw(s, w->unit, SHFS_FLAW_FRAME, from, to - from, &f.id,
+		check_unit_flaw(s, w->unit, SHFS_FLAW_FRAME, from, to - from,
+		                f.kind == FRAME_SOLID ? NULL : &f.id,
 		                "its checksum does not match");
 	} else {
 		check_unit_flaw(s, w->unit, SHFS_FLAW_FRAME, from, to - from, NULL,
@@ -185,22 +199,36 @@ static bool is_in_gap(const struct walk *w, uint64_t offset)
 	return false;
 }
 
+/* Lists what the index should have, in the order of pack_entry_compare_offsets. */
+static int list_entries(const struct walk *w, struct entries *out)
+{
+	out->list = calloc(w->frames.n + 1, sizeof(*out->list));
+	if (!out->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->frames.n; i++)
+		if (w->frames.list[i].offset < w->index.covered)
+			out->list[out->n++] =
+				(struct pack_entry){ pack_prefix(&w->frames.list[i].id),
+				                     w->frames.list[i].offset };
+	qsort(out->list, out->n, sizeof(*out->list), pack_entry_compare_offsets);
+	return 0;
+}
+
 /* Returns the first offset in the pack at which the index and the frames differ;
  * UINT64_MAX: none. */
-static uint64_t find_difference(const struct walk *w, const struct entries *e)
+static uint64_t find_difference(const struct walk *w, const struct entries *e,
+                                const struct entries *frames)
 {
 	size_t i = 0, k = 0;
 
 	for (;;) {
-		bool entry = i < e->n;
-		const struct found *f = &w->frames.list[k];
-		bool frame = k < w->frames.n && f->offset < w->index.covered;
+		bool entry = i < e->n, frame = k < frames->n;
 		uint64_t a = entry ? e->list[i].offset : UINT64_MAX;
-		uint64_t b = frame ? f->offset : UINT64_MAX;
+		uint64_t b = frame ? frames->list[k].offset : UINT64_MAX;
 
 		if (!entry && !frame)
 			return UINT64_MAX;
-		if (a == b && e->list[i].prefix != pack_prefix(&f->id))
+		if (a == b && e->list[i].prefix != frames->list[k].prefix)
 			return a;
 		if (b < a || (a < b && !is_in_gap(w, a)))
 			return MIN(a, b);
@@ -211,7 +239,7 @@ static uint64_t find_difference(const struct walk *w, const struct entries *e)
 
 static int check_lookup(struct walk *w)
 {
-	struct entries e = { 0 };
+	struct entries e = { 0 }, frames = { 0 };
 	uint64_t at = 0;
 	struct unit idx = { 0 };
 	_cleanup_free_ char *name = strdup(w->unit->name);
@@ -228,8 +256,9 @@ static int check_lookup(struct walk *w)
 	r = r < 0 ? r : pack_index_each(w->index_fd, &w->index, add_entries, &e);
 	if (!r && e.n)
 		qsort(e.list, e.n, sizeof(*e.list), pack_entry_compare_offsets);
-	if (!r)
-		at = find_difference(w, &e);
+	if (!r && !(r = list_entries(w, &frames)))
+		at = find_difference(w, &e, &frames);
+	free(frames.list);
 	free(e.list);
 	if (r || w->index.covered > w->size)
 		check_unit_flaw(w->rd->scan, &idx, SHFS_FLAW_LOOKUP, 0, 0, NULL, "%s",
@@ -277,7 +306,7 @@ static int walk_frames(struct walk *w)
 		return (int)n;
 	if (n < PACK_HEAD_BYTES) /* the pack is being made */
 		return 0;
-	if (memcmp(bytes, PACK_MAGIC, PACK_HEAD_BYTES)) {
+	if (!pack_format(bytes)) {
 		check_unit_flaw(w->rd->scan, w->unit, SHFS_FLAW_FRAME, 0, PACK_HEAD_BYTES,
 		                NULL, "it does not begin like a pack");
 		w->flawed = true;
@@ -288,7 +317,8 @@ static int walk_frames(struct walk *w)
 		n = frame_at(w, at, &f, &bytes);
 		if (n < 0)
 			return (int)n;
-		r = n ? note_frame(w, &f, at) : pass_flawed_gap(w, &at);
+		r = n ? frame_each(&f, bytes, note_content, w, at)
+		      : pass_flawed_gap(w, &at);
 		at += (uint64_t)n;
 	}
 	return r;

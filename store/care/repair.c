@@ -274,8 +274,9 @@ static int note_log(struct repair *rp, const struct shfs_flaw *f)
 
 /* --- packs --- */
 
-/* Keeps all frames of a pack but those with a wrong content. */
-static bool keeps(void *arg, const char *pack, uint64_t offset)
+/* Keeps all contents of a pack but the wrong ones. */
+static bool keeps(void *arg, const char *pack, uint64_t offset,
+                  const struct shfs_object_id *id)
 {
 	const struct repair *rp = arg;
 
@@ -283,7 +284,7 @@ static bool keeps(void *arg, const char *pack, uint64_t offset)
 		const struct shfs_flaw *f = &rp->out->found.flaws[i];
 
 		if (f->kind == SHFS_FLAW_CONTENT && f->offset == offset &&
-		    shfs_ends_with(f->file, pack))
+		    shfs_object_equal(&f->object, id) && shfs_ends_with(f->file, pack))
 			return false;
 	}
 	return true;

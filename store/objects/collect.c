@@ -4,9 +4,7 @@
 #include "common/io.h"
 #include "store/objects/content.h"
 #include "store/objects/inventory.h"
-#include "store/objects/lease.h"
-#include "store/objects/pruned.h"
-#include "store/reserve.h"
+#include "store/objects/object-internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +23,6 @@
 #define NEW_SUFFIX  ".new" /* of a pack that is not complete */
 #define PACK_MS     5000   /* time to wait for a commit into a pack */
 #define POLL_MS     2
-#define TRIES       3 /* if there is no room */
 
 struct old_pack;
 
@@ -52,9 +49,9 @@ struct collection {
 
 	int from; /* the pack that is read */
 	const char *now;
-	uint64_t end; /* of its last frame so far */
-	bool (*keep)(void *arg, const char *pack, uint64_t offset); /* or NULL */
-	int failed; /* the error of copying a frame */
+	uint64_t end;      /* of its last frame so far */
+	shfs_keep_fn keep; /* or NULL */
+	int failed;        /* the error of copying a frame */
 	void *arg;
 	/* the pack that is written; fd -1: none */
 	int fd;
@@ -104,7 +101,7 @@ static int is_concerned(void *arg, const struct frame *f, uint64_t offset)
 			return -ENOMEM;
 		c->lean[c->n_lean++] = (struct lean){ f->id, f->base };
 	} else if (!is_to_remove(c, &f->id)) {
-		c->kept += frame_head_bytes(f->kind) + f->stored;
+		c->kept += frame_share(f);
 	}
 	return 0;
 }
@@ -295,9 +292,12 @@ static int finish_pack(struct collection *c)
 static int begin_pack(struct collection *c)
 {
 	char temp[160];
+	int r;
 
 	new_name(c);
 	snprintf(temp, sizeof(temp), "%s" NEW_SUFFIX, c->name);
+	if ((r = shfs_store_raise(c->store)))
+		return r;
 	c->fd = openat(c->dirfd, temp,
 	               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (c->fd < 0)
@@ -307,9 +307,9 @@ static int begin_pack(struct collection *c)
 	return 0;
 }
 
-/* Adds a frame of len bytes, from memory or (bytes NULL) from the pack that is read. */
-static int new_pack_add_frame(struct collection *c, const struct shfs_object_id *id,
-                              const void *bytes, uint64_t offset, size_t len)
+/* Adds a frame of n contents, len bytes. */
+static int new_pack_add_frame(struct collection *c, const struct solid_piece *pieces,
+                              size_t n, const void *bytes, size_t len)
 {
 	int r = 0;
 
@@ -319,19 +319,16 @@ static int new_pack_add_frame(struct collection *c, const struct shfs_object_id 
 		r = begin_pack(c);
 	if (r)
 		return r;
-	shfs_buf_reserve(&c->bytes, len);
+	shfs_buf_add(&c->bytes, bytes, len);
 	if (c->bytes.failed)
 		return -ENOMEM;
-	if (bytes)
-		memcpy(c->bytes.data + c->bytes.len, bytes, len);
-	else if (shfs_pread_full(c->from, c->bytes.data + c->bytes.len, len,
-	                         (off_t)offset) != (ssize_t)len)
-		return -EIO;
-	if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
-		return -ENOMEM;
-	c->entries[c->n_entries++] =
-		(struct pack_entry){ pack_prefix(id), (uint32_t)c->size };
-	c->bytes.len += len;
+	for (size_t i = 0; i < n; i++) {
+		if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
+			return -ENOMEM;
+		c->entries[c->n_entries++] =
+			(struct pack_entry){ pack_prefix(&pieces[i].id),
+			                     (uint32_t)c->size };
+	}
 	c->size += len;
 	return c->bytes.len >= WRITE_BYTES ? write_new_pack(c) : 0;
 }
@@ -361,6 +358,14 @@ static int add_loose(struct collection *c, const struct shfs_object_id *id,
 	return r;
 }
 
+static int add_one(struct collection *c, const struct shfs_object_id *id,
+                   const void *bytes, size_t len)
+{
+	const struct solid_piece piece = { .id = *id };
+
+	return new_pack_add_frame(c, &piece, 1, bytes, len);
+}
+
 static int add_raw(struct collection *c, const struct shfs_object_id *id,
                    const struct content *v)
 {
@@ -376,7 +381,7 @@ static int add_raw(struct collection *c, const struct shfs_object_id *id,
 		return -ENOMEM;
 	memcpy(frame.data + FRAME_HEAD_BYTES, v->data, v->len);
 	frame_seal(&f, (unsigned char *)frame.data);
-	return new_pack_add_frame(c, id, frame.data, 0, FRAME_HEAD_BYTES + v->len);
+	return add_one(c, id, frame.data, FRAME_HEAD_BYTES + v->len);
 }
 
 static int add_without_base(struct collection *c, const struct shfs_object_id *id,
@@ -395,7 +400,7 @@ static int add_without_base(struct collection *c, const struct shfs_object_id *i
 		return add_loose(c, id, v, &coded);
 	f.stored = (uint32_t)coded.len;
 	frame_seal(&f, coded.bytes);
-	return new_pack_add_frame(c, id, coded.bytes, 0, FRAME_HEAD_BYTES + coded.len);
+	return add_one(c, id, coded.bytes, FRAME_HEAD_BYTES + coded.len);
 }
 
 static void report_dropped(struct collection *c, uint64_t from, uint64_t to)
@@ -451,19 +456,142 @@ static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 	return r ? r : add_without_base(c, &f->id, &v);
 }
 
-static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
+/* --- frames that stay --- */
+
+static bool stays(struct collection *c, const struct frame *f, uint64_t offset)
+{
+	return !is_to_remove(c, &f->id) && !leans(c, f) &&
+	       (!c->keep || c->keep(c->arg, c->now, offset, &f->id));
+}
+
+/* The contents of a solid frame that stay. */
+struct staying {
+	struct solid_piece pieces[SOLID_CONTENTS_MAX];
+	size_t n;
+};
+
+static void staying_freep(struct staying **s)
+{
+	for (size_t i = 0; *s && i < (*s)->n; i++)
+		free((void *)(*s)->pieces[i].data);
+	free(*s);
+}
+
+static int add_contents_alone(struct collection *c, const struct staying *s)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->n && !r; i++) {
+		const struct content v = { .data = (char *)s->pieces[i].data,
+			                   .len = s->pieces[i].len };
+
+		r = add_without_base(c, &s->pieces[i].id, &v);
+	}
+	return r;
+}
+
+/* Adds contents of a solid frame anew: nothing is left of the others. */
+static int add_staying(struct collection *c, const struct staying *s)
+{
+	_cleanup_coded_ struct coded coded = { 0 };
+	int r = s->n < 2 ? 1
+	                 : solid_compress(c->store->codecs, s->pieces, s->n, LEVEL,
+	                                  &coded);
+
+	if (r)
+		return r < 0 ? r : add_contents_alone(c, s);
+	solid_seal(&coded, s->pieces, s->n);
+	return new_pack_add_frame(c, s->pieces, s->n, coded.bytes,
+	                          coded.head + coded.len);
+}
+
+/* Gets the contents of a solid frame that stay. One that is damaged is dropped. */
+static int unpack_staying(struct collection *c, struct solid *solid, uint64_t offset,
+                          struct staying *out)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < solid_count(solid) && r != -ENOMEM; i++) {
+		struct frame f = solid_member(solid, i);
+		uint8_t hash[16];
+		char *data;
+
+		if (!stays(c, &f, offset))
+			continue;
+		r = solid_content(solid, c->store->codecs, &f, &data);
+		if (!r)
+			shfs_object_hash(data, f.size, hash);
+		if (!r && !memcmp(hash, f.id.hash, sizeof(hash))) {
+			out->pieces[out->n++] =
+				(struct solid_piece){ f.id, data, f.size };
+			continue;
+		}
+		if (!r)
+			free(data);
+		if (r != -ENOMEM && !c->keep) /* repair has reported it */
+			report_dropped(c, offset, offset + solid_frame_bytes(solid));
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+static int keep_part(struct collection *c, const unsigned char *bytes, size_t len,
+                     uint64_t offset)
+{
+	unsigned char *copy = malloc(len);
+	struct solid *solid = NULL;
+	_cleanup_(staying_freep) struct staying *staying = calloc(1, sizeof(*staying));
+	int r;
+
+	if (copy)
+		memcpy(copy, bytes, len);
+	if (copy && staying)
+		solid = solid_new(copy, len);
+	if (!solid) {
+		free(copy);
+		return -ENOMEM;
+	}
+	r = unpack_staying(c, solid, offset, staying);
+	if (!r)
+		r = add_staying(c, staying);
+	solid_unref(solid);
+	return r;
+}
+
+/* Notes the contents of a frame that stay. */
+static size_t list_staying(struct collection *c, const struct frame *f,
+                           const unsigned char *bytes, uint64_t offset,
+                           struct solid_piece pieces[static SOLID_CONTENTS_MAX])
+{
+	struct frame m = *f;
+	size_t n = 0, all = f->kind == FRAME_SOLID ? f->n_members : 1;
+
+	for (unsigned i = 0; i < all; i++) {
+		if (f->kind == FRAME_SOLID)
+			frame_next_member(bytes, i, &m);
+		if (stays(c, &m, offset))
+			pieces[n++] = (struct solid_piece){ .id = m.id };
+	}
+	return n;
+}
+
+static int keep_frame(void *arg, const struct frame *f, const unsigned char *bytes,
+                      uint64_t offset)
 {
 	struct collection *c = arg;
-	size_t len = frame_head_bytes(f->kind) + f->stored;
+	struct solid_piece pieces[SOLID_CONTENTS_MAX];
+	size_t len = frame_bytes(f), n;
 	int r = report_gap(c, offset, false);
 
 	c->end = offset + len;
 	if (r)
 		return r;
-	if (is_to_remove(c, &f->id) || leans(c, f) ||
-	    (c->keep && !c->keep(c->arg, c->now, offset)))
+	n = list_staying(c, f, bytes, offset, pieces);
+	if (!n)
 		return 0;
-	c->failed = new_pack_add_frame(c, &f->id, NULL, offset, len);
+	if (f->kind == FRAME_SOLID && n < f->n_members)
+		c->failed = keep_part(c, bytes, len, offset);
+	else
+		c->failed = new_pack_add_frame(c, pieces, n, bytes, len);
 	return c->failed;
 }
 
@@ -523,9 +651,9 @@ static int note_staying(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
 
-	c->found_needed |= offset != c->end || !is_to_remove(c, &f->id) || leans(c, f) ||
-	                   shfs_objects_has(&c->needed, &f->id);
-	c->end = offset + frame_head_bytes(f->kind) + f->stored;
+	c->found_needed |= (offset != c->end && !f->member) || !is_to_remove(c, &f->id) ||
+	                   leans(c, f) || shfs_objects_has(&c->needed, &f->id);
+	c->end = offset + frame_bytes(f);
 	return c->found_needed;
 }
 
@@ -603,7 +731,7 @@ static int copy_pack(struct collection *c, struct old_pack *old)
 	c->from = old->fd;
 	c->end = PACK_HEAD_BYTES;
 	c->failed = 0;
-	r = pack_scan(c->from, 0, keep_frame, c, &end);
+	r = pack_scan_frames(c->from, 0, keep_frame, c, &end);
 	if (!r && fstat(c->from, &st))
 		r = -errno;
 	else if (!r)
@@ -745,8 +873,7 @@ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids, si
 }
 
 int shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
-                       bool (*keep)(void *arg, const char *pack, uint64_t offset),
-                       void *arg)
+                       shfs_keep_fn keep, void *arg)
 {
 	_cleanup_(collection_free) struct collection c = { .store = store,
 		                                           .dirfd = -1,
@@ -785,7 +912,7 @@ int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *
 
 		r = packs_read(store, &ids[i], 0, &p);
 		if (!r)
-			*bytes += frame_head_bytes(p.frame.kind) + p.frame.stored;
+			*bytes += frame_share(&p.frame);
 		if (r != -ENOENT && r != -EBADMSG)
 			continue;
 		r = 0;
@@ -794,102 +921,5 @@ int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *
 			*bytes += (uint64_t)st.st_size;
 		shfs_closep(&fd);
 	}
-	return r;
-}
-
-/* --- beside producers --- */
-
-/* Keeps the ids of a that are in b, or (in_b false) that are not; both are sorted. */
-static size_t intersect(struct shfs_object_id *a, size_t n,
-                        const struct shfs_object_id *b, size_t m, bool in_b)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		bool found = m && bsearch(&a[i], b, m, sizeof(*b), shfs_object_compare);
-
-		if (found == in_b)
-			a[kept++] = a[i];
-	}
-	return kept;
-}
-
-static int pick_sorted(const struct shfs_collect *how, struct shfs_objects *out)
-{
-	int r = how->pick(how->arg, out);
-
-	shfs_objects_sort(out);
-	return r;
-}
-
-/* Condemns the picked objects, and keeps those that are picked again once all records
- * that were under way are in the journal. */
-static int condemn_picked(struct shfs_store *store, const struct shfs_collect *how,
-                          struct lease_gate *gate, struct shfs_objects *o)
-{
-	_cleanup_objects_ struct shfs_objects again = { 0 }, claims = { 0 };
-	const struct lease_condemnation condemnation = { how->wait_ms, how->forget,
-		                                         how->tell, how->tell_arg };
-	int r = lease_gate_condemn(gate, o->ids, o->n, &condemnation);
-
-	if (!r)
-		r = lease_gate_claims(gate, &claims.ids, &claims.n);
-	if (!r)
-		r = pick_sorted(how, &again);
-	if (r)
-		return r;
-	o->n = intersect(o->ids, o->n, again.ids, again.n, true);
-	o->n = intersect(o->ids, o->n, claims.ids, claims.n, false);
-	r = packs_refresh(store);
-	if (!r)
-		r = shfs_objects_measure(store, o->ids, o->n, how->bytes);
-	*how->objects = o->n;
-	if (!r && how->named && o->n)
-		r = pruned_add(store, o->ids, o->n);
-	return r;
-}
-
-int shfs_collect_at(struct shfs_store *store, struct lease_gate *gate,
-                    const struct shfs_collect *how)
-{
-	_cleanup_objects_ struct shfs_objects o = { 0 };
-	int r = pick_sorted(how, &o);
-
-	*how->objects = *how->bytes = 0;
-	if (!r && o.n)
-		r = condemn_picked(store, how, gate, &o);
-	return r || !o.n ? r : shfs_objects_remove(store, o.ids, o.n);
-}
-
-static int collect_once(struct shfs_store *store, const struct shfs_collect *how)
-{
-	struct lease_gate gate;
-	int r = lease_gate_open(store, &gate);
-
-	if (r)
-		return r;
-	r = shfs_collect_at(store, &gate, how);
-	lease_gate_close(&gate);
-	return r;
-}
-
-int shfs_collect(struct shfs_store *store, const struct shfs_collect *how)
-{
-	int r;
-
-	if (shfs_store_may_hang(store->path) && !how->alone)
-		return -EOPNOTSUPP;
-	r = how->shared ? 0 : shfs_store_share(store, 0);
-	if (r)
-		return r;
-	r = collect_once(store, how);
-	/* the objects removed so far have made some room */
-	for (int i = 0; i < TRIES && has_no_room(r); i++) {
-		reserve_give_up(store);
-		r = collect_once(store, how);
-	}
-	reserve_make(store);
-	if (!how->shared)
-		shfs_store_unshare(store);
 	return r;
 }

@@ -22,13 +22,16 @@ _must_check_ int shfs_objects_measure(struct shfs_store *store,
 _must_check_ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids,
                                      size_t n);
 
+/* Is the content id to stay that the frame at that offset of the pack has? */
+typedef bool (*shfs_keep_fn)(void *arg, const char *pack, uint64_t offset,
+                             const struct shfs_object_id *id);
+
 /*
- * Writes the packs (names below objects/packs) anew with their intact frames for which
- * keep returns true, and then removes the old packs. Errors as above.
+ * Writes the packs (names below objects/packs) anew with the contents of their intact
+ * frames for which keep returns true, and then removes the old packs. Errors as above.
  */
-_must_check_ int
-shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
-                   bool (*keep)(void *arg, const char *pack, uint64_t offset), void *arg);
+_must_check_ int shfs_packs_salvage(struct shfs_store *store, char *const *packs,
+                                    size_t n, shfs_keep_fn keep, void *arg);
 
 /*
  * A collection while producers are at work. pick is called twice: first, and again once

@@ -97,10 +97,8 @@ static int chain_read(struct shfs_store *store, const struct shfs_object_id *wan
 		if (link->frame.size > DELTA_LEN_MAX || chain_is_ring(c))
 			return -EBADMSG;
 		c->kept += link->frame.stored;
-		if (c->kept > KEPT_MAX && c->n > 1) { /* chain_decode reads it again */
+		if (c->kept > KEPT_MAX && c->n > 1) /* chain_decode reads it again */
 			packed_free(link);
-			link->bytes = NULL;
-		}
 		id = link->frame.base;
 	}
 	return -EBADMSG; /* longer than any chain that is written */
@@ -114,7 +112,7 @@ int content_decode(struct shfs_store *store, const struct frame *f, unsigned cha
 
 	/* A frame of a few bytes that claims gigabytes is forged: the best that zstd can
 	 * do is some 128 KiB for 3 bytes. */
-	if (f->size > ((uint64_t)f->stored + 1) << 16)
+	if (f->size > ((uint64_t)f->stored + 1) << 16 || f->kind == FRAME_SOLID)
 		return -EBADMSG;
 	data = malloc(f->size + 1);
 	if (!data)
@@ -140,6 +138,17 @@ static bool has_hash(const struct shfs_object_id *id, const void *data, size_t l
 	return !memcmp(hash, id->hash, sizeof(hash));
 }
 
+/* Decodes a link, whose base is given if it is a delta. */
+static int link_decode(struct shfs_store *store, struct packed *link, const void *base,
+                       size_t base_len, char **out)
+{
+	if (link->solid)
+		return solid_content(link->solid, store->codecs, &link->frame, out);
+	return content_decode(store, &link->frame,
+	                      link->bytes + frame_head_bytes(link->frame.kind), base,
+	                      base_len, out);
+}
+
 /* Decodes the chain from the last link to the first. */
 static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 {
@@ -151,13 +160,13 @@ static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 		struct packed *link = &c->links[i];
 		struct shfs_object_id id = link->frame.id;
 		char *data;
-		int r = link->bytes ? 0 : packs_read(store, &id, c->skips[i], link);
+		int r = link->bytes || link->solid
+		                ? 0
+		                : packs_read(store, &id, c->skips[i], link);
 
 		if (!r)
-			r = content_decode(store, &link->frame,
-			                   link->bytes +
-			                           frame_head_bytes(link->frame.kind),
-			                   based ? base : NULL, base_len, &data);
+			r = link_decode(store, link, based ? base : NULL, base_len,
+			                &data);
 		if (r)
 			return r == -ENOENT ? -EBADMSG : r;
 		free(base);
@@ -167,7 +176,6 @@ static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 		if (!has_hash(&id, base, base_len))
 			return -EBADMSG;
 		packed_free(link);
-		link->bytes = NULL;
 	}
 	*out = TAKE_PTR(base);
 	return 0;

@@ -52,6 +52,19 @@ static int take_entries(void *arg, const struct pack_entry *entries, size_t n)
 	return 0;
 }
 
+/* Calls fn for the contents of a solid frame, from its head on. */
+static int each_member(int fd, const struct frame *f, uint32_t offset, pack_frame_fn fn,
+                       void *arg)
+{
+	unsigned char bytes[FRAME_HEAD_BYTES + SOLID_CONTENTS_MAX * FRAME_MEMBER_BYTES];
+	size_t len = FRAME_HEAD_BYTES + f->n_members * FRAME_MEMBER_BYTES;
+
+	if (shfs_pread_full(fd, bytes, len, offset) != (ssize_t)len ||
+	    !frame_members_agree(f, bytes))
+		return 0;
+	return frame_each(f, bytes, fn, arg, offset);
+}
+
 static int each_head(struct heads *h, pack_frame_fn fn, void *arg)
 {
 	int r = 0;
@@ -59,12 +72,17 @@ static int each_head(struct heads *h, pack_frame_fn fn, void *arg)
 	qsort(h->entries, h->n, sizeof(*h->entries), pack_entry_compare_offsets);
 	for (size_t i = 0; i < h->n && !r; i++) {
 		unsigned char head[FRAME_DELTA_BYTES];
-		ssize_t n =
-			shfs_pread_full(h->fd, head, sizeof(head), h->entries[i].offset);
+		uint32_t offset = h->entries[i].offset;
+		ssize_t n;
 		struct frame f;
 
-		if (n >= FRAME_HEAD_BYTES && !frame_parse(head, (size_t)n, &f))
-			r = fn(arg, &f, h->entries[i].offset);
+		if (i && offset == h->entries[i - 1].offset) /* of a solid frame */
+			continue;
+		n = shfs_pread_full(h->fd, head, sizeof(head), offset);
+		if (n < FRAME_HEAD_BYTES || frame_parse(head, (size_t)n, &f))
+			continue;
+		r = f.kind == FRAME_SOLID ? each_member(h->fd, &f, offset, fn, arg)
+		                          : fn(arg, &f, offset);
 	}
 	return r;
 }
@@ -127,7 +145,7 @@ static int on_frame(void *arg, const struct frame *f, uint64_t offset)
 	struct inventory *v = arg;
 	struct shfs_stored s = { .id = f->id,
 		                 .size = f->size,
-		                 .stored = frame_head_bytes(f->kind) + f->stored,
+		                 .stored = frame_share(f),
 		                 .delta = f->kind == FRAME_DELTA };
 
 	return offset ? v->fn(v->arg, &s) : 0;

@@ -7,10 +7,11 @@
 #include "store/objects/lease.h"
 #include "store/objects/object-cache.h"
 #include "store/objects/object-internal.h"
-#include "store/objects/objects.h"
+#include "store/objects/put-internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -165,26 +166,10 @@ uint64_t shfs_object_whole_max(uint32_t flags)
 #define DELTA_SURE    8          /* a delta so many times smaller is taken at once */
 #define FEATURES_OF   (1u << 20) /* bytes that features are made of */
 
-struct shfs_put {
-	struct shfs_store *store; /* borrowed */
-	bool leased;
-	struct shfs_object_id id;
-	uint64_t check;   /* of the content, see object-cache.h */
-	size_t len;       /* of the content */
-	uint64_t stored;  /* bytes */
-	bool there;       /* the object exists: nothing to write */
-	bool just_there;  /* found by the commit under way, which may fail */
-	bool heal;        /* the object of that name is damaged: replace it */
-	bool there_loose; /* the existing object is loose */
-	bool loose;       /* the new object is loose */
-	struct loose_file file;
-	struct frame frame; /* if it is not loose: its head, for coded */
-	struct coded coded;
-	struct pack *unsynced; /* holds the content or its base: must be durable first */
-	struct recent *self;
-	struct recent *base;     /* base of a delta, which may not be an object yet */
-	struct recent_cost cost; /* of the object, that is written or there */
-};
+/* Contents go into solid frames when so many new ones wait for a commit. Fewer are
+ * compressed each for itself, and better: there is time. */
+#define SOLID_FROM    8
+#define SOLID_ONE_MAX (64u << 10) /* a larger content is compressed for itself */
 
 /*
  * Finds the name for these bytes, from id->nth on. 1: an object holds them, *found; 0:
@@ -243,8 +228,7 @@ static void base_free(struct base *b)
 	free(b->read);
 }
 
-/* Is a delta of so many bytes cheap enough that has a base of this cost? */
-static bool cost_fits(struct recent_cost base, size_t len)
+bool cost_fits(struct recent_cost base, size_t len)
 {
 	uint64_t most = MAX((uint64_t)DELTA_CHAIN_MAX, DELTA_CHAIN_OWN * (uint64_t)len);
 
@@ -289,7 +273,7 @@ static void base_of_object(struct shfs_store *store, struct base *b,
 /* Finds a base: the file's content before this one, else a similar content. */
 static void base_find(struct shfs_store *store, const struct shfs_object_id *before,
                       size_t len, const uint32_t features[static RECENT_FEATURES],
-                      struct base *out)
+                      unsigned votes_min, struct base *out)
 {
 	struct recent *recent = before ? recents_find(store->recents, before) : NULL;
 
@@ -302,7 +286,7 @@ static void base_find(struct shfs_store *store, const struct shfs_object_id *bef
 		return;
 	base_free(out);
 	*out = (struct base){ 0 };
-	recent = recents_similar(store->recents, features);
+	recent = recents_similar(store->recents, features, votes_min);
 	if (recent)
 		base_of_recent(store, out, recent);
 	if (base_fits(store, out, len))
@@ -324,9 +308,8 @@ static int raw_code(const void *data, size_t len, struct coded *out)
 	return 0;
 }
 
-/* Encodes without a base, in less than max bytes. 1: not possible. */
-static int encode_alone(struct shfs_put *put, const void *data, size_t len, int level,
-                        size_t max)
+int encode_alone(struct shfs_put *put, const void *data, size_t len, int level,
+                 size_t max)
 {
 	struct coded c = { 0 };
 	int r = 1;
@@ -359,12 +342,34 @@ static int encode_alone(struct shfs_put *put, const void *data, size_t len, int 
 	return 0;
 }
 
-/* Notes what the base of a delta costs. */
-static void set_base_cost(struct shfs_put *put, struct recent_cost base)
+void set_base_cost(struct shfs_put *put, struct recent_cost base)
 {
 	put->cost = (struct recent_cost){ base.depth + 1, base.chain_bytes + put->len };
 	put->frame.depth = (uint8_t)put->cost.depth;
 	put->frame.chain_kib = (uint32_t)(put->cost.chain_bytes >> 10);
+}
+
+static int compress_delta(struct shfs_put *put, const void *data, size_t len, int level,
+                          const struct base *base, size_t max, struct coded *out)
+{
+	return codec_compress(put->store->codecs, data, len, level, base->data, base->len,
+	                      FRAME_DELTA_BYTES, MIN(max, (size_t)FRAME_STORED_MAX), out);
+}
+
+static void become_delta(struct shfs_put *put, struct coded delta, struct base *base)
+{
+	put->coded = delta;
+	put->stored = delta.head + delta.len;
+	put->frame = (struct frame){
+		.kind = FRAME_DELTA,
+		.size = put->len,
+		.stored = (uint32_t)delta.len,
+		.base = base->id,
+	};
+	set_base_cost(put, base->cost);
+	put->base = TAKE_PTR(base->recent);
+	if (base->unsynced)
+		put->unsynced = base->unsynced;
 }
 
 /* Encodes as a delta, if that is clearly smaller. 1: it is not. */
@@ -373,10 +378,8 @@ static int encode_delta(struct shfs_put *put, const void *data, size_t len, int 
 {
 	struct coded delta = { 0 };
 	size_t extra = FRAME_DELTA_BYTES - FRAME_HEAD_BYTES;
-	int r;
+	int r = compress_delta(put, data, len, level, base, len, &delta);
 
-	r = codec_compress(put->store->codecs, data, len, level, base->data, base->len,
-	                   FRAME_DELTA_BYTES, MIN(len, (size_t)FRAME_STORED_MAX), &delta);
 	if (r)
 		return r;
 	if (delta.len > len / DELTA_SURE) {
@@ -387,18 +390,56 @@ static int encode_delta(struct shfs_put *put, const void *data, size_t len, int 
 			return r;
 		}
 	}
-	put->coded = delta;
-	put->stored = delta.head + delta.len;
-	put->frame = (struct frame){
-		.kind = FRAME_DELTA,
-		.size = len,
-		.stored = (uint32_t)delta.len,
-		.base = base->id,
-	};
-	set_base_cost(put, base->cost);
-	put->base = TAKE_PTR(base->recent);
-	if (base->unsynced)
-		put->unsynced = base->unsynced;
+	become_delta(put, delta, base);
+	return 0;
+}
+
+/* Encodes as a delta, if that is so small that nothing else can be smaller. 1: it is not.
+ */
+static int encode_sure_delta(struct shfs_put *put, const void *data, size_t len,
+                             int level, struct base *base)
+{
+	struct coded delta = { 0 };
+	int r = compress_delta(put, data, len, level, base, len / DELTA_SURE, &delta);
+
+	if (!r)
+		become_delta(put, delta, base);
+	return r;
+}
+
+/*
+ * Is this a small first version, one of many that come just now? It waits for the commit,
+ * uncompressed, as FRAME_SOLID, to be compressed together with others.
+ */
+static bool is_for_solid(const struct shfs_put *put, const struct shfs_object_id *before)
+{
+	return !before && !put->heal && put->len && put->len <= SOLID_ONE_MAX &&
+	       atomic_load(&put->store->n_waiting) >= SOLID_FROM;
+}
+
+static int put_solid(struct shfs_put *put, const void *data)
+{
+	int r = raw_code(data, put->len, &put->coded);
+
+	put->frame = (struct frame){ .kind = FRAME_SOLID, .size = put->len };
+	put->cost = (struct recent_cost){ .chain_bytes = put->len };
+	put->stored = put->coded.head + put->len; /* until it is known */
+	return r;
+}
+
+int put_leave_solid(struct shfs_put *put)
+{
+	struct shfs_put alone = *put;
+	int r;
+
+	alone.coded = (struct coded){ 0 };
+	r = encode_alone(&alone, put->coded.bytes + put->coded.head, put->len, put->level,
+	                 SIZE_MAX);
+	if (r)
+		return r;
+	alone.group = NULL;
+	coded_free(&put->coded);
+	*put = alone;
 	return 0;
 }
 
@@ -406,19 +447,27 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
                    const struct shfs_object_id *before)
 {
 	struct base base = { 0 };
-	uint32_t features[RECENT_FEATURES];
+	uint32_t features[RECENT_FEATURES] = { 0 };
+	bool solid = is_for_solid(put, before);
 	int r = 1;
 
 	recent_features(data, MIN(len, (size_t)FEATURES_OF), features);
 	/* An object that replaces a damaged one is no delta: its base might be a delta of
 	 * the damaged one. */
 	if (len >= DELTA_LEN_MIN && len <= DELTA_LEN_MAX && !put->heal)
-		base_find(put->store, before, len, features, &base);
+		base_find(put->store, before, len, features,
+		          solid ? RECENT_ALIKE : RECENT_SIMILAR, &base);
 	if (base.data)
-		r = encode_delta(put, data, len, level, &base);
+		r = solid ? encode_sure_delta(put, data, len, level, &base)
+		          : encode_delta(put, data, len, level, &base);
 	if (r == 1)
-		r = encode_alone(put, data, len, level, SIZE_MAX);
+		r = solid ? put_solid(put, data)
+		          : encode_alone(put, data, len, level, SIZE_MAX);
 	base_free(&base);
+	if (!r) {
+		put->waits = true;
+		atomic_fetch_add(&put->store->n_waiting, 1);
+	}
 	if (!r && len >= DELTA_LEN_MIN)
 		put->self = recents_add(put->store->recents, &put->id, data, len,
 		                        features, put->cost);
@@ -471,6 +520,7 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 		return -ENOMEM;
 	put->store = store;
 	put->len = len;
+	put->level = level;
 	put->file = LOOSE_FILE_NONE;
 	shfs_object_hash(data, len, put->id.hash);
 	put->check = object_cache_check(store->object_cache, data, len);
@@ -512,9 +562,11 @@ uint64_t shfs_put_memory(const struct shfs_put *put)
 	       (put->self ? put->self->len : 0);
 }
 
-/* Frees the encoded bytes, which are not needed or were written. */
-static void put_drop_bytes(struct shfs_put *put)
+void put_drop_bytes(struct shfs_put *put)
 {
+	if (put->waits)
+		atomic_fetch_sub(&put->store->n_waiting, 1);
+	put->waits = false;
 	loose_drop(put->store, &put->file);
 	coded_free(&put->coded);
 	put->coded = (struct coded){ 0 };
@@ -536,316 +588,6 @@ void shfs_put_free(struct shfs_put *put)
 	if (put->leased)
 		shfs_lease_end(put->store);
 	free(put);
-}
-
-/* --- committing --- */
-
-struct batch {
-	struct shfs_store *store;
-	struct shfs_put **puts;
-	size_t n;
-	struct shfs_buf bytes; /* of frames */
-	struct packs_frame *frames;
-	size_t n_frames;
-	struct shfs_put *
-		*written; /* puts that this batch writes, with their final names */
-	size_t n_written;
-};
-
-static int piece_append(void *arg, const void *data, size_t len)
-{
-	shfs_buf_add(arg, data, len);
-	return ((struct shfs_buf *)arg)->failed ? -ENOMEM : 0;
-}
-
-/* Decodes the content of the put. */
-static int put_content(struct shfs_put *put, char **out)
-{
-	struct content base = { 0 };
-	struct shfs_buf b = { 0 };
-	unsigned char *stored = put->coded.bytes + put->coded.head;
-	int r = 0;
-
-	if (put->loose) {
-		shfs_buf_add(&b, "", 0);
-		r = loose_each_piece(put->file.fd, piece_append, &b);
-		if (!r && b.len != put->len)
-			r = -EBADMSG;
-		if (!r)
-			*out = TAKE_PTR(b.data);
-		shfs_buf_free(&b);
-		return r;
-	}
-	if (put->frame.kind != FRAME_DELTA)
-		return content_decode(put->store, &put->frame, stored, NULL, 0, out);
-	if (put->base)
-		return content_decode(put->store, &put->frame, stored, put->base->data,
-		                      put->base->len, out);
-	r = content_read(put->store, &put->frame.base, DELTA_LEN_MAX, &base);
-	if (!r)
-		r = content_decode(put->store, &put->frame, stored, base.data, base.len,
-		                   out);
-	content_free(&base);
-	return r;
-}
-
-static struct shfs_put *batch_find(struct batch *b, const struct shfs_object_id *id)
-{
-	for (size_t i = 0; i < b->n_written; i++)
-		if (shfs_object_equal(&b->written[i]->id, id))
-			return b->written[i];
-	return NULL;
-}
-
-static bool name_is_taken(struct batch *b, const struct shfs_object_id *id)
-{
-	uint64_t size;
-	_cleanup_close_ int fd = -1;
-
-	if (batch_find(b, id) || packs_may_have(b->store, id) ||
-	    lease_condemns(b->store, id))
-		return true;
-	if (!loose_may_have(b->store, id))
-		return false;
-	fd = loose_open(b->store, id, &size);
-	return fd != -ENOENT;
-}
-
-static int is_same_put(struct shfs_put *other, const char *data, size_t len)
-{
-	_cleanup_free_ char *content = NULL;
-	int r;
-
-	if (other->len != len)
-		return 0;
-	r = put_content(other, &content);
-	return r ? r : !memcmp(content, data, len);
-}
-
-/* Finds a name for a put whose name was taken since, by another process or by another put
- * of this batch, with this content or with another. */
-static int find_name(struct batch *b, struct shfs_put *put)
-{
-	_cleanup_free_ char *data = NULL;
-	int r = put_content(put, &data);
-
-	for (; !r && put->id.nth < COLLISIONS_MAX; put->id.nth++) {
-		struct shfs_put *other = batch_find(b, &put->id);
-		struct content found = { 0 };
-
-		put->heal = false;
-		if (lease_condemns(b->store, &put->id))
-			continue;
-		r = other ? is_same_put(other, data, put->len)
-		          : content_is(b->store, &put->id, data, put->len, &found);
-		if (r == 1) {
-			put->there = put->just_there = true;
-			put->there_loose = other ? other->loose : found.loose;
-			put->unsynced = found.unsynced;
-			put->cost = other ? other->cost
-			                  : (struct recent_cost){ found.depth,
-				                                  found.chain_bytes };
-			return 0;
-		}
-		put->heal = !other && r == -EBADMSG;
-		if (!other && (r == -ENOENT || put->heal))
-			return 0;
-	}
-	return r ? r : -EEXIST;
-}
-
-/* Can the put stay a delta? Its base is an object by now, or earlier in this batch. What
- * that costs is known only now. A content that replaces a damaged one is no delta, see
- * put_new(). */
-static bool stays_delta(struct shfs_put *put)
-{
-	struct recent_cost cost;
-	enum recent_state state;
-
-	if (put->heal)
-		return false;
-	if (!put->base)
-		return true;
-	state = recent_state(put->store->recents, put->base, &put->frame.base, &cost);
-	if ((state != RECENT_COMMITTED && state != RECENT_NAMED) ||
-	    lease_condemns(put->store, &put->frame.base) ||
-	    shfs_object_equal(&put->frame.base, &put->id) || !cost_fits(cost, put->len))
-		return false;
-	set_base_cost(put, cost);
-	return true;
-}
-
-/* Settles the base of a delta. If it cannot stay one, the content is encoded without a
- * base. */
-static int settle_base(struct shfs_put *put)
-{
-	_cleanup_free_ char *data = NULL;
-	struct shfs_put alone;
-	int r;
-
-	if (put->loose || put->frame.kind != FRAME_DELTA || stays_delta(put))
-		return 0;
-	r = put_content(put, &data);
-	if (r)
-		return r;
-	alone = *put;
-	alone.coded = (struct coded){ 0 };
-	r = encode_alone(&alone, data, put->len, 1, SIZE_MAX);
-	if (!r && alone.loose && fdatasync(alone.file.fd)) {
-		r = -errno;
-		loose_drop(put->store, &alone.file);
-	}
-	if (r) /* the put stays the delta */
-		return r;
-	alone.base = NULL;
-	put_drop_bytes(put);
-	*put = alone;
-	return 0;
-}
-
-static int name_loose(struct batch *b, struct shfs_put *put)
-{
-	int r;
-
-	if (put->heal)
-		loose_remove(b->store, &put->id);
-	r = loose_name(b->store, &put->file, &put->id);
-	if (r == -EEXIST) /* made by a version of shfs without packs */
-		r = -EAGAIN;
-	return r;
-}
-
-/* Gives the put its final name, and adds it to the batch. */
-static int batch_add(struct batch *b, struct shfs_put *put)
-{
-	int r = 0;
-
-	while (!put->there) {
-		r = name_is_taken(b, &put->id) ? find_name(b, put) : 0;
-		if (r || put->there)
-			break;
-		r = settle_base(put);
-		if (!r && put->loose)
-			r = name_loose(b, put);
-		if (r != -EAGAIN)
-			break;
-	}
-	if (r)
-		return r;
-	if (!put->there) {
-		if (!put->loose) {
-			put->frame.id = put->id;
-			frame_seal(&put->frame, put->coded.bytes);
-			b->frames[b->n_frames++] =
-				(struct packs_frame){ put->id, b->bytes.len };
-			shfs_buf_add(&b->bytes, put->coded.bytes,
-			             put->coded.head + put->coded.len);
-		}
-		b->written[b->n_written++] = put;
-	}
-	if (put->self)
-		recent_name(b->store->recents, put->self, &put->id, put->cost);
-	return b->bytes.failed ? -ENOMEM : 0;
-}
-
-/* Syncs existing objects and bases of deltas: the process that wrote them may not have
- * synced them yet. */
-static int sync_others(struct batch *b)
-{
-	bool done[256] = { false };
-	struct pack *synced = NULL;
-	int r = 0;
-
-	for (size_t i = 0; !r && i < b->n; i++) {
-		struct shfs_put *put = b->puts[i];
-		uint8_t dir = put->id.hash[0];
-
-		if (put->unsynced && put->unsynced != synced)
-			r = packs_sync(b->store, synced = put->unsynced);
-		if (r || done[dir] || !(put->there ? put->there_loose : put->loose))
-			continue;
-		done[dir] = true;
-		r = loose_sync_name(b->store, &put->id);
-	}
-	return r;
-}
-
-static int batch_write(struct batch *b)
-{
-	int r = packs_commit_begin(b->store);
-
-	if (r)
-		return r;
-	loose_refresh(b->store);
-	for (size_t i = 0; !r && i < b->n; i++)
-		r = batch_add(b, b->puts[i]);
-	if (!r && b->bytes.len)
-		r = packs_append(b->store, b->bytes.data, b->bytes.len);
-	packs_commit_written(b->store);
-	if (!r)
-		r = sync_others(b);
-	return packs_commit_end(b->store, r, b->frames, b->n_frames);
-}
-
-/* After an error the puts are as before: they can be committed again. */
-static void batch_end(struct batch *b, int error)
-{
-	for (size_t i = 0; i < b->n; i++) {
-		struct shfs_put *put = b->puts[i];
-
-		if (put->self)
-			recent_settle(b->store->recents, put->self,
-			              error ? RECENT_PENDING : RECENT_COMMITTED);
-		if (error && put->just_there)
-			put->there = false;
-		put->just_there = false;
-		if (error)
-			continue;
-		if (!(put->there ? put->there_loose : put->loose))
-			object_cache_add(b->store->object_cache, &put->id, put->check);
-		put->unsynced = NULL;
-		put_drop_bytes(put);
-	}
-	free(b->frames);
-	free(b->written);
-	shfs_buf_free(&b->bytes);
-}
-
-static void debug_put(const struct shfs_put *put, int error)
-{
-	char name[44];
-
-	shfs_object_name(&put->id, name);
-	shfs_debug(OBJECTS, "%s, %zu bytes: %s", name, (size_t)put->len,
-	           error                            ? strerrordesc_np(-error)
-	           : put->there                     ? "was there"
-	           : put->loose                     ? "a file of its own"
-	           : put->frame.kind == FRAME_DELTA ? "a delta in the pack"
-	                                            : "whole in the pack");
-}
-
-int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t n)
-{
-	struct batch b = { .store = store, .puts = puts, .n = n };
-	bool all_there = true;
-	int r = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		all_there = all_there && puts[i]->there;
-		if (puts[i]->file.fd >= 0 && fdatasync(puts[i]->file.fd))
-			return -errno;
-	}
-	if (all_there) {
-		r = sync_others(&b);
-	} else {
-		b.frames = calloc(n, sizeof(*b.frames));
-		b.written = calloc(n, sizeof(struct shfs_put *));
-		r = b.frames && b.written ? batch_write(&b) : -ENOMEM;
-	}
-	for (size_t i = 0; shfs_debug_on(OBJECTS) && i < n; i++)
-		debug_put(puts[i], r);
-	batch_end(&b, r);
-	return r;
 }
 
 int shfs_object_begin(struct shfs_store *store)

@@ -54,7 +54,7 @@ int pack_index_open(int dirfd, const char *name, struct pack_index *out)
 	index.covered = shfs_cursor_u64(&c);
 	index.n = shfs_cursor_u64(&c);
 	if (shfs_cursor_u64(&c) != XXH3_64bits(head, 24) ||
-	    index.n > PACK_BYTES_MAX / FRAME_HEAD_BYTES ||
+	    index.n > PACK_BYTES_MAX / FRAME_MEMBER_BYTES ||
 	    (uint64_t)st.st_size !=
 	            sizeof(head) + index.n * ENTRY_BYTES + n_blocks(&index) * 8)
 		return -EBADMSG;

@@ -22,7 +22,9 @@ static const unsigned char frame_magic[4] = { 0xd5, 's', 'h', 'f' };
 /*
  * A frame: magic (4 bytes), check (the low 32 bits of the XXH3-64 of all that follows),
  * hash (16), kind, nth, depth, nth of base (a byte each), u32 stored, u64 size; of a
- * delta also the hash of its base (16) and u32 chain_kib; then the stored bytes.
+ * delta also the hash of its base (16) and u32 chain_kib; then the stored bytes. A solid
+ * frame has the number of its contents in place of the hash; its stored bytes begin with
+ * an entry for each: hash (16), nth (a byte), u32 size.
  */
 size_t frame_head_bytes(enum frame_kind kind)
 {
@@ -43,9 +45,14 @@ static uint32_t check_of(const unsigned char *bytes, size_t len)
 void frame_seal(const struct frame *f, unsigned char *p)
 {
 	memcpy(p, frame_magic, 4);
-	memcpy(p + 8, f->id.hash, 16);
+	if (f->kind == FRAME_SOLID) {
+		memset(p + 8, 0, 16);
+		put_le(p + 8, f->n_members, 4);
+	} else {
+		memcpy(p + 8, f->id.hash, 16);
+	}
 	p[24] = (unsigned char)f->kind;
-	p[25] = (unsigned char)f->id.nth;
+	p[25] = f->kind == FRAME_SOLID ? 0 : (unsigned char)f->id.nth;
 	p[26] = f->kind == FRAME_DELTA ? f->depth : 0;
 	p[27] = f->kind == FRAME_DELTA ? (unsigned char)f->base.nth : 0;
 	put_le(p + 28, f->stored, 4);
@@ -55,6 +62,25 @@ void frame_seal(const struct frame *f, unsigned char *p)
 		put_le(p + 56, f->chain_kib, 4);
 	}
 	put_le(p + 4, check_of(p, frame_head_bytes(f->kind) + f->stored), 4);
+}
+
+static uint32_t get_u32(const unsigned char *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int parse_solid(struct frame *f, const unsigned char *bytes, struct frame *out)
+{
+	f->n_members = get_u32(bytes + 8);
+	f->id = (struct shfs_object_id){ 0 };
+	f->base = (struct shfs_object_id){ 0 };
+	f->depth = 0;
+	f->solid_bytes = (uint32_t)MIN(f->size, (uint64_t)UINT32_MAX);
+	if (!f->n_members || f->n_members > SOLID_CONTENTS_MAX ||
+	    f->size > SOLID_BYTES_MAX || f->n_members * FRAME_MEMBER_BYTES > f->stored)
+		return -EBADMSG;
+	*out = *f;
+	return 0;
 }
 
 int frame_parse(const unsigned char *bytes, size_t n, struct frame *out)
@@ -71,8 +97,10 @@ int frame_parse(const unsigned char *bytes, size_t n, struct frame *out)
 	f.base.nth = shfs_cursor_u8(&c);
 	f.stored = shfs_cursor_u32(&c);
 	f.size = shfs_cursor_u64(&c);
-	if (f.kind > FRAME_DELTA || f.stored > FRAME_STORED_MAX)
+	if (f.kind > FRAME_SOLID || f.stored > FRAME_STORED_MAX)
 		return -EBADMSG;
+	if (f.kind == FRAME_SOLID)
+		return parse_solid(&f, bytes, out);
 	if (f.kind == FRAME_RAW && f.size != f.stored)
 		return -EBADMSG;
 	if (f.kind == FRAME_DELTA) {
@@ -88,9 +116,82 @@ int frame_parse(const unsigned char *bytes, size_t n, struct frame *out)
 bool frame_is_intact(const unsigned char *bytes, size_t len)
 {
 	unsigned char check[4];
+	struct frame f;
 
 	put_le(check, check_of(bytes, len), 4);
-	return !memcmp(check, bytes + 4, 4);
+	if (memcmp(check, bytes + 4, 4))
+		return false;
+	return bytes[24] != FRAME_SOLID ||
+	       (!frame_parse(bytes, len, &f) && frame_members_agree(&f, bytes));
+}
+
+/* --- solid frames --- */
+
+void frame_put_member(unsigned char *bytes, unsigned member,
+                      const struct shfs_object_id *id, uint32_t len)
+{
+	unsigned char *p = bytes + FRAME_HEAD_BYTES + (size_t)member * FRAME_MEMBER_BYTES;
+
+	memcpy(p, id->hash, 16);
+	p[16] = (unsigned char)id->nth;
+	put_le(p + 17, len, 4);
+}
+
+void frame_next_member(const unsigned char *bytes, unsigned member, struct frame *f)
+{
+	const unsigned char *p =
+		bytes + FRAME_HEAD_BYTES + (size_t)member * FRAME_MEMBER_BYTES;
+
+	f->at = member ? f->at + (uint32_t)f->size : 0;
+	f->member = member;
+	memcpy(f->id.hash, p, 16);
+	f->id.nth = p[16];
+	f->size = get_u32(p + 17);
+}
+
+bool frame_members_agree(const struct frame *f, const unsigned char *bytes)
+{
+	struct frame m = *f;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < f->n_members; i++) {
+		frame_next_member(bytes, i, &m);
+		sum += m.size;
+	}
+	return sum == f->solid_bytes;
+}
+
+int frame_each(const struct frame *f, const unsigned char *bytes, pack_frame_fn fn,
+               void *arg, uint64_t offset)
+{
+	struct frame m = *f;
+	int r = 0;
+
+	if (f->kind != FRAME_SOLID)
+		return fn(arg, f, offset);
+	for (unsigned i = 0; i < f->n_members && !r; i++) {
+		frame_next_member(bytes, i, &m);
+		r = fn(arg, &m, offset);
+	}
+	return r;
+}
+
+uint64_t frame_share(const struct frame *f)
+{
+	uint64_t packed;
+
+	if (f->kind != FRAME_SOLID)
+		return frame_bytes(f);
+	packed = f->stored - (uint64_t)f->n_members * FRAME_MEMBER_BYTES;
+	return FRAME_MEMBER_BYTES +
+	       (f->solid_bytes ? packed * f->size / f->solid_bytes : 0);
+}
+
+unsigned pack_format(const unsigned char bytes[static PACK_HEAD_BYTES])
+{
+	unsigned format = bytes[7];
+
+	return !memcmp(bytes, PACK_MAGIC, 7) && format >= 1 && format <= 2 ? format : 0;
 }
 
 uint64_t pack_prefix(const struct shfs_object_id *id)
@@ -109,7 +210,7 @@ static bool is_frame_but_for_its_head(const unsigned char *p, size_t n)
 {
 	_cleanup_free_ unsigned char *copy = malloc(n + 1);
 
-	for (int kind = FRAME_RAW; copy && kind <= FRAME_DELTA; kind++) {
+	for (int kind = FRAME_RAW; copy && kind <= FRAME_SOLID; kind++) {
 		uint32_t stored = (uint32_t)(n - frame_head_bytes(kind));
 
 		if (n < frame_head_bytes(kind))
@@ -245,7 +346,7 @@ static size_t scan_find(struct scan_frames *s, struct frame *f)
 	}
 }
 
-static int scan_frames(struct scan_frames *s, pack_frame_fn fn, void *arg, uint64_t *end)
+static int scan_frames(struct scan_frames *s, pack_bytes_fn fn, void *arg, uint64_t *end)
 {
 	struct frame f;
 	size_t len;
@@ -253,11 +354,10 @@ static int scan_frames(struct scan_frames *s, pack_frame_fn fn, void *arg, uint6
 
 	do {
 		r = scan_read(s);
-		if (!r && !s->base && s->n >= PACK_HEAD_BYTES &&
-		    !memcmp(s->bytes, PACK_MAGIC, PACK_HEAD_BYTES))
+		if (!r && !s->base && s->n >= PACK_HEAD_BYTES && pack_format(s->bytes))
 			*end = s->at = PACK_HEAD_BYTES;
 		while (!r && (len = scan_find(s, &f))) {
-			r = fn(arg, &f, s->base + s->at);
+			r = fn(arg, &f, s->bytes + s->at, s->base + s->at);
 			if (r)
 				break;
 			s->at += len;
@@ -267,7 +367,7 @@ static int scan_frames(struct scan_frames *s, pack_frame_fn fn, void *arg, uint6
 	return r;
 }
 
-int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
+int pack_scan_frames(int fd, uint64_t from, pack_bytes_fn fn, void *arg, uint64_t *end)
 {
 	struct scan_frames s = { .fd = fd, .from = from, .base = from };
 	int r;
@@ -276,4 +376,24 @@ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
 	r = scan_frames(&s, fn, arg, end);
 	free(s.bytes);
 	return r ? r : s.unreadable ? -EIO : 0;
+}
+
+struct scan_contents {
+	pack_frame_fn fn;
+	void *arg;
+};
+
+static int scan_contents(void *arg, const struct frame *f, const unsigned char *bytes,
+                         uint64_t offset)
+{
+	const struct scan_contents *c = arg;
+
+	return frame_each(f, bytes, c->fn, c->arg, offset);
+}
+
+int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
+{
+	struct scan_contents c = { fn, arg };
+
+	return pack_scan_frames(fd, from, scan_contents, &c, end);
 }

@@ -101,6 +101,16 @@ static int64_t own_number(const struct shfs_store *store, const struct packs *p,
 	return strcmp(own, name) ? -1 : (int64_t)no;
 }
 
+/* May the pack get solid frames? */
+static bool takes_solid(struct packs *p, struct pack *pack)
+{
+	unsigned char head[PACK_HEAD_BYTES];
+	int fd = pack_fd(p, pack);
+
+	return fd >= 0 && shfs_pread_full(fd, head, sizeof(head), 0) == sizeof(head) &&
+	       pack_format(head) >= 2;
+}
+
 /* Continues our newest pack, if it is not full. */
 static int adopt(struct shfs_store *store, struct packs *p)
 {
@@ -120,6 +130,8 @@ static int adopt(struct shfs_store *store, struct packs *p)
 	/* A pack without its magic was being made: a frame must not get offset 0. */
 	if (!newest || newest->gone || newest->settled || newest->unreadable ||
 	    newest->scanned >= packs_full_bytes || newest->scanned < PACK_HEAD_BYTES)
+		return 0;
+	if (!takes_solid(p, newest)) /* of a version before */
 		return 0;
 	/* An index that covers more than the pack has is not used now, but would be
 	 * trusted once the pack has grown. */
@@ -285,6 +297,7 @@ void packs_let_go(struct shfs_store *store)
 
 	pthread_mutex_lock(&p->commit);
 	pthread_mutex_lock(&p->lock);
+	packs_drop_solids(p);
 	if (p->producer && p->locks) { /* on a network it might wait for a server */
 		packs_find_gone(p);
 		if (p->own && !fstat(p->own_fd, &st) && !st.st_nlink)
@@ -345,8 +358,10 @@ static void leave_own(struct packs *p)
 static int make_own(struct shfs_store *store, struct packs *p)
 {
 	char name[PACK_NAME_BYTES];
-	int r;
+	int r = shfs_store_raise(store);
 
+	if (r)
+		return r;
 	do {
 		pack_name(store, p, p->next++, name);
 		p->own_fd = openat(p->dirfd, name,

@@ -30,6 +30,18 @@ struct pack {
 	ino_t ino;              /* 0: not known yet */
 };
 
+#define SOLIDS_MAX 64
+
+/* A solid frame that was read: who reads one of its contents mostly reads more of them.
+ */
+struct pack_solid {
+	const struct pack *pack;
+	uint32_t offset;
+	int64_t read_ns;
+	uint64_t used;       /* the newest has the highest number */
+	struct solid *solid; /* a reference; NULL: none */
+};
+
 struct packs {
 	pthread_mutex_t lock; /* guards all else, and packs */
 	pthread_mutex_t
@@ -54,6 +66,9 @@ struct packs {
 	size_t n;
 	unsigned n_open, next_close;
 	unsigned read_errors;
+	struct pack_solid solids[SOLIDS_MAX];
+	uint64_t solids_used;
+	size_t solids_bytes; /* of memory */
 };
 
 /* The functions below are called with packs->lock held. */
@@ -78,6 +93,9 @@ _must_check_ int packs_open_dir(struct shfs_store *store, struct packs *p, bool 
 
 /* Adds a pack that is not in the list. */
 _must_check_ int packs_add(struct packs *p, const char *name, struct pack **out);
+
+/* Drops the solid frames that are in memory. */
+void packs_drop_solids(struct packs *p);
 
 /* Closes packs that were collected. */
 void packs_find_gone(struct packs *p);

@@ -17,6 +17,8 @@
 #define TAIL_WORTH     256 /* a tail of so many entries may be replaced by an index */
 #define TAIL_MUCH      (1 << 16) /* and of so many also while the pack grows */
 #define DIR_TICK_NS    (SHFS_NSEC_PER_SEC / 10)
+#define SOLID_FRESH_NS SHFS_NSEC_PER_SEC
+#define SOLIDS_BYTES   (8u << 20) /* memory for solid frames that were read */
 
 uint64_t packs_full_bytes = 64u << 20;
 
@@ -529,16 +531,109 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 
 /* --- finding --- */
 
-/* Reads the frame at offset. -EBADMSG: there is no intact one. */
-static int read_frame_at(struct packs *p, struct pack *pack, uint32_t offset,
-                         struct packed *out)
+static void drop_solid(struct packs *p, struct pack_solid *s)
+{
+	p->solids_bytes -= s->solid ? solid_memory(s->solid) : 0;
+	solid_unref(s->solid);
+	*s = (struct pack_solid){ 0 };
+}
+
+void packs_drop_solids(struct packs *p)
+{
+	for (unsigned i = 0; i < SOLIDS_MAX; i++)
+		drop_solid(p, &p->solids[i]);
+}
+
+/* Returns a solid frame that was read a moment ago, a reference; or NULL. */
+static struct solid *find_solid(struct packs *p, const struct pack *pack, uint32_t offset)
+{
+	for (unsigned i = 0; i < SOLIDS_MAX; i++) {
+		struct pack_solid *s = &p->solids[i];
+
+		if (!s->solid || s->pack != pack || s->offset != offset)
+			continue;
+		if (shfs_clock_ns(CLOCK_MONOTONIC) - s->read_ns < SOLID_FRESH_NS) {
+			s->used = ++p->solids_used;
+			return solid_ref(s->solid);
+		}
+		drop_solid(p, s);
+	}
+	return NULL;
+}
+
+/* Makes room for a solid frame that takes so much memory; returns where. */
+static struct pack_solid *make_room(struct packs *p, size_t bytes)
+{
+	for (;;) {
+		struct pack_solid *oldest = NULL, *empty = NULL;
+
+		for (unsigned i = 0; i < SOLIDS_MAX; i++) {
+			struct pack_solid *s = &p->solids[i];
+
+			if (!s->solid)
+				empty = s;
+			else if (!oldest || s->used < oldest->used)
+				oldest = s;
+		}
+		if (empty && (!oldest || p->solids_bytes + bytes <= SOLIDS_BYTES))
+			return empty;
+		drop_solid(p, oldest);
+	}
+}
+
+/* Keeps an intact solid frame in memory. Takes ownership of bytes, also when it fails. */
+static int keep_solid(struct packs *p, const struct pack *pack, uint32_t offset,
+                      unsigned char *bytes, size_t len, struct solid **out)
+{
+	struct solid *solid = solid_new(bytes, len);
+	struct pack_solid *s;
+
+	if (!solid) {
+		free(bytes);
+		return -ENOMEM;
+	}
+	s = make_room(p, solid_memory(solid));
+	*s = (struct pack_solid){ pack, offset, shfs_clock_ns(CLOCK_MONOTONIC),
+		                  ++p->solids_used, solid };
+	p->solids_bytes += solid_memory(solid);
+	*out = solid_ref(solid);
+	return 0;
+}
+
+/* Reads the intact frame at offset, all of it. -EBADMSG: there is none. */
+static int read_frame_bytes(int fd, uint32_t offset, struct frame *f, unsigned char **out)
 {
 	unsigned char head[FRAME_DELTA_BYTES], *bytes;
-	int fd = pack_fd(p, pack);
-	struct stat st;
-	struct frame f;
+	ssize_t n = shfs_pread_full(fd, head, sizeof(head), offset);
 	size_t len;
-	ssize_t n;
+
+	if (n < 0)
+		return (int)n;
+	if (n < FRAME_HEAD_BYTES || frame_parse(head, (size_t)n, f))
+		return -EBADMSG;
+	len = frame_bytes(f);
+	bytes = malloc(len);
+	if (!bytes)
+		return -ENOMEM;
+	n = shfs_pread_full(fd, bytes, len, offset);
+	if (n != (ssize_t)len || !frame_is_intact(bytes, len)) {
+		free(bytes);
+		return n < 0 ? (int)n : -EBADMSG;
+	}
+	*out = bytes;
+	return 0;
+}
+
+/* Reads the object's frame at offset. -EBADMSG: there is no intact frame; -ENOENT: it is
+ * of other objects, or the pack is gone. */
+static int read_frame_at(struct packs *p, struct pack *pack, uint32_t offset,
+                         const struct shfs_object_id *id, struct packed *out)
+{
+	unsigned char *bytes = NULL;
+	int fd = pack_fd(p, pack), r = 0;
+	struct frame f = { 0 };
+	struct stat st;
+	size_t len;
 
 	if (fd < 0)
 		return fd;
@@ -548,26 +643,24 @@ static int read_frame_at(struct packs *p, struct pack *pack, uint32_t offset,
 		pack_is_gone(p, pack);
 		return -ENOENT;
 	}
-	n = shfs_pread_full(fd, head, sizeof(head), offset);
-	if (n < 0)
-		return (int)n;
-	if (n < FRAME_HEAD_BYTES || frame_parse(head, (size_t)n, &f))
-		return -EBADMSG;
-	len = frame_head_bytes(f.kind) + f.stored;
-	bytes = realloc(out->bytes, len);
-	if (!bytes)
-		return -ENOMEM;
+	out->solid = find_solid(p, pack, offset);
+	if (!out->solid)
+		r = read_frame_bytes(fd, offset, &f, &bytes);
+	len = out->solid ? solid_frame_bytes(out->solid) : frame_bytes(&f);
+	if (!r && bytes && f.kind == FRAME_SOLID)
+		r = keep_solid(p, pack, offset, TAKE_PTR(bytes), len, &out->solid);
+	if (!r && out->solid)
+		r = solid_find(out->solid, id, &f);
+	else if (!r && !shfs_object_equal(&f.id, id))
+		r = -ENOENT;
 	out->bytes = bytes;
-	n = shfs_pread_full(fd, bytes, len, offset);
-	if (n < 0)
-		return (int)n;
-	if (n != (ssize_t)len || !frame_is_intact(bytes, len))
-		return -EBADMSG;
 	out->frame = f;
 	out->pack = pack;
 	out->offset = offset;
 	out->durable = offset + len <= pack->durable_bytes;
-	return 0;
+	if (r)
+		packed_free(out);
+	return r;
 }
 
 static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned skip,
@@ -580,15 +673,17 @@ static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned
 		int n = pack_find(p, p->list[i], prefix, offsets);
 
 		while (n > 0) {
-			int r = read_frame_at(p, p->list[i], offsets[--n], out);
+			int r = read_frame_at(p, p->list[i], offsets[--n], id, out);
 
 			p->read_errors += r == -EIO;
 			if (r == -EBADMSG || r == -EIO)
 				*damaged = true;
 			else if (r && r != -ENOENT) /* the pack is gone */
 				return r;
-			if (!r && shfs_object_equal(&out->frame.id, id) && !skip--)
+			if (!r && !skip--)
 				return 0;
+			if (!r)
+				packed_free(out);
 		}
 		if (n < 0 && n != -ENOENT)
 			return n;
@@ -608,8 +703,6 @@ int packs_read(struct shfs_store *store, const struct shfs_object_id *id, unsign
 	pthread_mutex_lock(&p->lock);
 	r = find_frame(p, id, skip, &damaged, out);
 	pthread_mutex_unlock(&p->lock);
-	if (r)
-		free(TAKE_PTR(out->bytes));
 	return r;
 }
 
@@ -717,6 +810,7 @@ void packs_free(struct shfs_store *store, struct packs *p)
 		table_clear(&pack->tail);
 		free(pack);
 	}
+	packs_drop_solids(p);
 	free(p->list);
 	shfs_closep(&p->dirfd);
 	pthread_mutex_destroy(&p->lock);

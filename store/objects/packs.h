@@ -12,6 +12,7 @@
 #pragma once
 
 #include "store/objects/pack.h"
+#include "store/objects/solid.h"
 #include "store/store.h"
 
 struct packs;
@@ -19,15 +20,20 @@ struct packs;
 /* A frame that was read and is intact. */
 struct packed {
 	struct frame frame;
-	unsigned char *bytes; /* head and stored bytes; owned */
-	struct pack *pack;    /* borrowed */
-	uint32_t offset;      /* in the pack */
-	bool durable;         /* if not: packs_sync(pack) makes it so */
+	unsigned char
+		*bytes;      /* head and stored bytes; owned; NULL: it is a solid frame */
+	struct solid *solid; /* the solid frame, a reference */
+	struct pack *pack;   /* borrowed */
+	uint32_t offset;     /* in the pack */
+	bool durable;        /* if not: packs_sync(pack) makes it so */
 };
 
 static inline void packed_free(struct packed *p)
 {
 	free(p->bytes);
+	solid_unref(p->solid);
+	p->bytes = NULL;
+	p->solid = NULL;
 }
 #define _cleanup_packed_ _cleanup_(packed_free)
 
@@ -41,8 +47,9 @@ void packs_free(struct shfs_store *store, struct packs *packs);
 _must_check_ int packs_begin(struct shfs_store *store);
 
 /*
- * Reads the newest intact frame of the object, or with skip an older one. -ENOENT: there
- * is none; -EBADMSG: there are only damaged ones.
+ * Reads the newest intact frame of the object, or with skip an older one. A solid frame
+ * that was read within the last second is not read again. -ENOENT: there is none;
+ * -EBADMSG: there are only damaged ones.
  */
 _must_check_ int packs_read(struct shfs_store *store, const struct shfs_object_id *id,
                             unsigned skip, struct packed *out);

@@ -10,7 +10,6 @@
 #define WINDOW       48   /* bytes that a feature is made of, about */
 #define SAMPLE_SHIFT 59   /* one position of 32 gives a feature */
 #define FEATURES     8192 /* features that are remembered */
-#define VOTES_MIN    2    /* features that similar contents have in common */
 #define BUCKETS      4096
 
 struct feature_entry {
@@ -215,10 +214,11 @@ struct recent *recents_find(struct recents *r, const struct shfs_object_id *id)
 }
 
 struct recent *recents_similar(struct recents *r,
-                               const uint32_t features[static RECENT_FEATURES])
+                               const uint32_t features[static RECENT_FEATURES],
+                               unsigned votes_min)
 {
 	struct recent *voted[RECENT_FEATURES], *best = NULL;
-	unsigned votes, most = VOTES_MIN - 1;
+	unsigned votes, most = votes_min - 1;
 
 	pthread_mutex_lock(&r->lock);
 	for (unsigned i = 0; i < RECENT_FEATURES; i++) {

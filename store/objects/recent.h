@@ -13,6 +13,8 @@
 #define RECENT_BYTES_MAX (12u << 20)
 #define RECENT_ONE_MAX   (4u << 20) /* a larger content is not kept */
 #define RECENT_FEATURES  8
+#define RECENT_SIMILAR   2 /* features that similar contents have in common */
+#define RECENT_ALIKE     4 /* and those that are much alike */
 
 enum recent_state {
 	RECENT_PENDING,   /* no object yet */
@@ -61,10 +63,12 @@ struct recent *recents_add(struct recents *recents, const struct shfs_object_id 
                            const uint32_t features[static RECENT_FEATURES],
                            struct recent_cost cost);
 
-/* Find the content with this id, or the most similar one; return a reference, or NULL. */
+/* Find the content with this id, or the most similar one, which has so many features in
+ * common; return a reference, or NULL. */
 struct recent *recents_find(struct recents *recents, const struct shfs_object_id *id);
 struct recent *recents_similar(struct recents *recents,
-                               const uint32_t features[static RECENT_FEATURES]);
+                               const uint32_t features[static RECENT_FEATURES],
+                               unsigned votes_min);
 
 /* Notes the id that a commit under way gives to the content, and what its object costs:
  * that may be another one's, if the same content was put twice. */

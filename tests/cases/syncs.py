@@ -12,7 +12,7 @@ from powercut import TOOLS
 
 CALLS = "openat,write,pwrite64,fsync,fdatasync,syncfs,linkat,mkdirat,renameat,renameat2,ftruncate,unlinkat"
 FRAME = struct.Struct("<4sI16sBBBBIQ")  # of a pack; docs/objects.md
-DELTA = 2
+DELTA, SOLID = 2, 3
 PACK_HEAD = 8
 
 Call = namedtuple("Call", "name args result begin end")
@@ -143,7 +143,13 @@ def frames(path):
         assert magic == b"\xd5shf", f"{path} has no frame at {at}"
         head = FRAME.size + (20 if kind == DELTA else 0)
         base = object_name(data[at + FRAME.size :][:16], base_nth) if kind == DELTA else None
-        yield object_name(digest, nth), Piece(path, at, at + head + stored, base)
+        names = [object_name(digest, nth)]
+        if kind == SOLID:
+            [count] = struct.unpack("<I", digest[:4])
+            entries = (struct.unpack_from("<16sB", data, at + head + 21 * n) for n in range(count))
+            names = [object_name(*entry) for entry in entries]
+        for name in names:
+            yield name, Piece(path, at, at + head + stored, base)
         at += head + stored
 
 

@@ -27,19 +27,37 @@ class Packs:
 
     def __init__(self, store):
         self.store, self.frames, self.contents = store, {}, {}
+        self.solid = []  # (path, offset, length, names) of each solid frame
         for path in glob.glob(f"{store}/objects/packs/*.pack"):
             with open(path, "rb") as pack:
-                self.scan(pack.read())
+                self.scan(path, pack.read())
 
-    def scan(self, data):
+    def scan(self, path, data):
         at = 8
         while at + 40 <= len(data):
             assert data[at : at + 4] == b"\xd5shf", at
             kind, nth, _, base_nth, stored, _ = struct.unpack("<BBBBIQ", data[at + 24 : at + 40])
             head = 60 if kind == 2 else 40
+            if kind == 3:
+                names = self.scan_solid(data[at:], data[at + head : at + head + stored])
+                self.solid.append((path, at, head + stored, names))
+                at += head + stored
+                continue
             base = (data[at + 40 : at + 56], base_nth) if kind == 2 else None
             self.frames[data[at + 8 : at + 24], nth] = kind, data[at + head : at + head + stored], base
             at += head + stored
+
+    def scan_solid(self, head, stored):
+        """Its contents, one behind the other; and nothing else is in it."""
+        [count] = struct.unpack("<I", head[8:12])
+        joined, at, names = unzstd(b"\x28\xb5\x2f\xfd" + stored[21 * count :]), 0, []
+        for n in range(count):
+            digest, nth, size = struct.unpack_from("<16sBI", stored, 21 * n)
+            self.frames[digest, nth] = 0, joined[at : at + size], None
+            names.append((digest, nth))
+            at += size
+        assert at == len(joined)
+        return names
 
     def content(self, name):
         if name not in self.contents:

@@ -11,6 +11,7 @@
 #include "store/objects/object-internal.h"
 #include "store/objects/object.h"
 #include "store/objects/pack.h"
+#include "store/objects/solid.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 
 #define MAX_BYTES (1 << 20)
 #define IDS_MAX   8
+#define SOLID_MAX 6 /* contents of a solid frame */
 
 static char dir[64];
 static int packs_fd = -1;
@@ -72,16 +74,61 @@ static void add_frame(struct shfs_buf *b, struct frame *f, const void *stored)
 	shfs_buf_add(b, bytes, head + f->stored);
 }
 
+/*
+ * Adds a solid frame that shfs might have written, but for what `flaws` says: 1: the
+ * first name is another one's; 2: two contents have exchanged their lengths; 4: a stored
+ * byte is wrong. Each content: a byte for its length, and its bytes.
+ */
+static void add_solid(struct shfs_buf *b, struct codecs *codecs, struct shfs_cursor *c,
+                      uint8_t flaws)
+{
+	struct solid_piece pieces[SOLID_MAX];
+	_cleanup_coded_ struct coded coded = { 0 };
+	size_t n = 0;
+
+	for (; n < SOLID_MAX && c->p < c->end; n++) {
+		size_t len = shfs_cursor_u8(c);
+
+		len = MIN(len, (size_t)(c->end - c->p));
+		pieces[n] = (struct solid_piece){ .data = c->p, .len = len };
+		shfs_object_hash(c->p, len, pieces[n].id.hash);
+		c->p += len;
+	}
+	if (!n || solid_compress(codecs, pieces, n, 1, &coded))
+		return;
+	if (flaws & 1)
+		memset(pieces[0].id.hash, 1, 16);
+	if (flaws & 2) {
+		size_t len = pieces[0].len;
+
+		pieces[0].len = pieces[n - 1].len;
+		pieces[n - 1].len = len;
+	}
+	if (flaws & 4 && coded.len)
+		coded.bytes[coded.head + flaws % coded.len] ^= flaws;
+	solid_seal(&coded, pieces, n);
+	shfs_buf_add(b, coded.bytes, coded.head + coded.len);
+}
+
 /* Kind, whose name, whose base (numbers of frames), size (3 bytes), stored bytes (a byte
- * for their number): a frame. The name of the first is the hash of its bytes. */
-static void build_frames(const uint8_t *data, size_t size, struct shfs_buf *b)
+ * for their number): a frame. The name of the first is the hash of its bytes. Of a solid
+ * frame, the base is the number of its contents; kind 4: as add_solid makes it. */
+static void build_frames(const uint8_t *data, size_t size, struct codecs *codecs,
+                         struct shfs_buf *b)
 {
 	struct shfs_cursor c = { data, data + size, false };
 
 	shfs_buf_add(b, PACK_MAGIC, PACK_HEAD_BYTES);
 	for (int n = 0; n < IDS_MAX && c.p < c.end; n++) {
-		struct frame f = { .kind = shfs_cursor_u8(&c) % 3 };
+		uint8_t kind = shfs_cursor_u8(&c) % 5;
+		struct frame f = { .kind = kind };
 		uint8_t name = shfs_cursor_u8(&c), base = shfs_cursor_u8(&c);
+
+		if (kind == 4) {
+			add_solid(b, codecs, &c, base);
+			continue;
+		}
+		f.n_members = base;
 
 		f.size = shfs_cursor_u8(&c) | (uint64_t)shfs_cursor_u16(&c) << 8;
 		f.stored = shfs_cursor_u8(&c);
@@ -186,9 +233,9 @@ void fuzz_pack(const uint8_t *data, size_t size)
 	uint64_t end;
 
 	if (mode == 'F')
-		build_frames(data + 1, size - 1, &pack);
+		build_frames(data + 1, size - 1, store->codecs, &pack);
 	else if (mode == 'I')
-		build_frames(good, sizeof(good) - 1, &pack);
+		build_frames(good, sizeof(good) - 1, store->codecs, &pack);
 	else
 		shfs_buf_add(&pack, data, size);
 	write_file("a.pack", &pack);

@@ -112,7 +112,7 @@ static void newer_format(void **state)
 	static const struct {
 		const char *text;
 		int error;
-	} formats[] = { { "2\n", -EPROTONOSUPPORT },
+	} formats[] = { { "3\n", -EPROTONOSUPPORT },
 		        { "10\n", -EPROTONOSUPPORT },
 		        { "", -EBADMSG },
 		        { "1", -EBADMSG },

@@ -152,6 +152,47 @@ static void pack_of_rings(void **state)
 	shfs_store_close(store);
 }
 
+#define MANY 400
+
+/* A solid frame is not read again for each of its contents, in whatever order they are
+ * read (but once a second). */
+static void contents_of_frames(void **state)
+{
+	struct shfs_store *store = kit_store(), *again;
+	struct shfs_object_id ids[MANY];
+	struct shfs_put *puts[MANY];
+	char text[4000];
+	struct kit_packs p;
+	struct stat st;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		for (unsigned k = 0, x = i; k < sizeof(text);
+		     k++, x = x * 1103515245 + 12345)
+			text[k] = (char)('a' + (x >> 16) % 16);
+		assert_ok(shfs_object_put(store, text, sizeof(text), 3, NULL, &puts[i]));
+	}
+	assert_ok(shfs_object_commit(store, puts, MANY));
+	for (unsigned i = 0; i < MANY; i++) {
+		ids[i] = shfs_put_id(puts[i]);
+		shfs_put_free(puts[i]);
+	}
+	p = kit_packs(store);
+	assert_int_equal(p.n, 1);
+	assert_ok(fstatat(store->objects_fd, p.names[0], &st, 0));
+	kit_packs_free(&p);
+	again = open_again(store);
+	/* one for each content would be 50 times the pack */
+	allow(UINT64_MAX, 8 * (uint64_t)st.st_size, UINT64_MAX);
+	for (unsigned i = 0; i < MANY; i++) {
+		_cleanup_buf_ struct shfs_buf out = { 0 };
+
+		assert_ok(shfs_object_read(again, &ids[i * 139 % MANY], MIB, &out));
+		assert_int_equal(out.len, sizeof(text));
+	}
+	shfs_store_close(again);
+	shfs_store_close(store);
+}
+
 /* --- segments --- */
 
 /* Each head may be a frame of all that follows it; behind them comes one that is. */
@@ -195,6 +236,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(pack_of_heads, begin_test),
 		cmocka_unit_test_setup(pack_of_gaps, begin_test),
 		cmocka_unit_test_setup(pack_of_rings, begin_test),
+		cmocka_unit_test_setup(contents_of_frames, begin_test),
 		cmocka_unit_test_setup(segment_of_heads, begin_test),
 	};
 
