@@ -257,16 +257,29 @@ static int same_before(const struct shfs_version_view *view, const struct shfs_v
 	return MIN(r, 0);
 }
 
-static void show_delta(const struct shfs_version_view *view, struct shfs_buf *out,
-                       const struct shfs_version *v, const struct shfs_version *before)
+/* Shows by how much it is larger than the version before. Only its size is asked for:
+ * whose it is costs as much as all else of a line. */
+static int show_delta(const struct shfs_version_view *view, struct shfs_buf *out,
+                      const struct shfs_version *v)
 {
-	int64_t delta = (int64_t)(v->size - before->size);
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int64_t delta;
+	int r = 0;
 
-	if (!before->n)
-		return;
+	if (v->n <= 1)
+		return 0;
+	r = shfs_rows_open_ints(view->index,
+	                        "SELECT size FROM v_version WHERE" SHFS_SQL_VERSION("?1"),
+	                        SHFS_INTS(v->version_id - 1), &rows);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	delta = (int64_t)v->size - shfs_rows_int(rows, 0);
 	shfs_buf_printf(out, "  %s%c", view->style->dim, delta < 0 ? '-' : '+');
 	shfs_show_size(out, llabs(delta));
 	shfs_buf_str(out, view->style->off);
+	return 0;
 }
 
 static void show_note(const struct shfs_version_view *view, struct shfs_buf *out,
@@ -378,12 +391,9 @@ static int show_found(const struct shfs_version_view *view, struct shfs_buf *out
 int shfs_version_show(const struct shfs_version_view *view, const struct shfs_version *v,
                       struct shfs_buf *out)
 {
-	_cleanup_version_ struct shfs_version before = { 0 };
 	bool found = !strcmp(v->source, "found") && !v->carried;
-	int r = shfs_version_before(view->index, v, &before);
+	int r;
 
-	if (r < 0)
-		return r;
 	shfs_buf_str(out, view->style->bold);
 	r = show_fitted_name(view, v->path, v->n, TIME_WIDTH + SIZES_WIDTH, out);
 	if (r)
@@ -392,7 +402,9 @@ int shfs_version_show(const struct shfs_version_view *view, const struct shfs_ve
 	shfs_time_show(out, v->time_ns);
 	shfs_buf_str(out, "  ");
 	shfs_show_size(out, v->size);
-	show_delta(view, out, v, &before);
+	r = show_delta(view, out, v);
+	if (r)
+		return r;
 	shfs_buf_char(out, '\n');
 	r = found ? show_found(view, out, v) : show_version_maker(view, out, v);
 	return r ? r : show_notes(view, out, v);
