@@ -13,11 +13,9 @@
 #include <getopt.h>
 #include <limits.h>
 #include <locale.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define OPTIONS_MAX  48
 #define COMMANDS_MAX 40
@@ -489,38 +487,13 @@ static int check_output(int code)
 	return SHFS_EXIT_FAILURE;
 }
 
-#define HEAP_BYTES ((size_t)256 << 20)
-#define HUGE_BYTES ((size_t)2 << 20)
-#define MMAP_BYTES (16 << 20) /* larger blocks would be mapped by themselves */
-
-/*
- * Reserves room for the heap in huge pages, if the kernel has them on request: an ingest
- * looks things up all over its memory, and would spend a fourth of its time on address
- * translation. Pages are not used before they are needed.
- */
-static void reserve_heap(void)
-{
-	char *room;
-
-	if (!mallopt(M_TRIM_THRESHOLD, 2 * HEAP_BYTES)) /* another malloc is in use */
-		return;
-	mallopt(M_MMAP_MAX, 0); /* all blocks go to the heap, however large */
-	room = malloc(HEAP_BYTES);
-	if (room)
-		madvise(room + (-(uintptr_t)room & (HUGE_BYTES - 1)),
-		        HEAP_BYTES - HUGE_BYTES, MADV_HUGEPAGE);
-	free(room);
-	mallopt(M_MMAP_MAX, INT_MAX);
-	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
-}
-
 int main(int argc, char **argv)
 {
 	struct shfs_context ctx;
 	int code;
 
 	shfs_context_begin(&ctx);
-	reserve_heap();
+	shfs_context_one_question();
 	open_standard_fds();
 	signal(SIGXFSZ, SIG_IGN); /* an index beyond ulimit -f is an error, not the end */
 	setlocale(LC_ALL, "");

@@ -11,6 +11,7 @@
 #include "common/quote.h"
 #include "recording/sandbox.h"
 #include "store/care/forget.h"
+#include "store/index/heap.h"
 #include "store/journal/runtime.h"
 
 #include <errno.h>
@@ -27,6 +28,11 @@ void shfs_context_begin(struct shfs_context *ctx)
 {
 	*ctx = (struct shfs_context){ .color = -1 };
 	current = ctx;
+}
+
+void shfs_context_one_question(void)
+{
+	shfs_heap_allow();
 }
 
 void shfs_context_clear(struct shfs_context *ctx)

@@ -25,6 +25,8 @@ struct shfs_context {
 
 /* Begins the context of this program; there is one at a time. */
 void shfs_context_begin(struct shfs_context *ctx);
+/* This process is for one question, by one thread: it may take memory as it needs. */
+void shfs_context_one_question(void);
 void shfs_context_clear(struct shfs_context *ctx);
 
 /* Call before the program forbids itself to run others: it may need a pager later. */

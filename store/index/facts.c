@@ -2,6 +2,7 @@
 #include "store/index/facts.h"
 
 #include "store/index/facts-all.h"
+#include "store/index/heap.h"
 
 #include <errno.h>
 #include <string.h>
@@ -75,6 +76,7 @@ int shfs_facts_load(struct shfs_facts *f)
 	sqlite3_exec(db, "PRAGMA cache_size = -1024", NULL, NULL, NULL);
 	r = shfs_index_errno(db, alone ? sqlite3_exec(db, "BEGIN", NULL, NULL, NULL)
 	                               : SQLITE_OK);
+	shfs_heap_reserve();
 	r = r ? r : facts_all_load(f->index, &f->all);
 	if (alone)
 		sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);

@@ -511,7 +511,7 @@ static int prepare_writing(struct shfs_index *index)
 	if (!r)
 		r = exec(index, "PRAGMA synchronous = NORMAL;"
 		                "PRAGMA journal_size_limit = 67108864;"
-		                "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
+		                "PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY");
 	if (!r && state != STATE_CURRENT)
 		r = make_schema(index, false);
 	if (!r)

@@ -6,6 +6,7 @@
 #include "store/index/internal.h"
 
 #include "common/debug.h"
+#include "store/index/heap.h"
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
 #include "store/journal/runtime.h"
@@ -28,7 +29,8 @@ unsigned shfs_ingest_batch_ms = 2000;
 #define LOG_PAGES      1000
 #define LOG_PAGES_MORE 65536
 
-#define RETRY_TASKS 1000 /* processes attributed again between two looks at the clock */
+#define MANY_RECORDS 20000 /* from then on it is worth its huge pages */
+#define RETRY_TASKS  1000  /* processes attributed again between two looks at the clock */
 
 /* --- transactions --- */
 
@@ -190,10 +192,19 @@ static int commit_full(struct shfs_ingest *ing)
 	return r ? r : is_over(ing);
 }
 
+/* Makes room in memory for an ingest that takes long. */
+static void expect_many(struct shfs_ingest *ing)
+{
+	shfs_heap_reserve();
+	/* if this fails, it is only slower */
+	sqlite3_exec(ing->index->db, "PRAGMA cache_size = -65536", NULL, NULL, NULL);
+}
+
 static void count_record(struct shfs_ingest *ing)
 {
 	ing->pending++;
-	ing->stats.records++;
+	if (++ing->stats.records == MANY_RECORDS)
+		expect_many(ing);
 	ing->retry_due = true;
 }
 
