@@ -94,6 +94,7 @@ enum way {
 	BY_CHANGE2, /* changes of names or attributes, by one of the paths */
 	BY_CHANGE,
 	BY_PROCESS,
+	BY_MADE, /* by a path; opens that have made no version are left out */
 	BY_FILE,
 	BY_COMMAND,
 };
@@ -108,6 +109,7 @@ static const struct {
 	[BY_CHANGE2] = { COL_FILE2_ID, 20, 3 },
 	[BY_CHANGE] = { COL_FILE_ID, 21, 3 }, /* needs is_open = 0, too */
 	[BY_PROCESS] = { COL_PROCESS_ID, 40, 30 },
+	[BY_MADE] = { COL_FILE_ID, 50, 10 }, /* needs made_n, too */
 	[BY_FILE] = { COL_FILE_ID, 60, 30 },
 	[BY_COMMAND] = { COL_COMMAND_ID, 80, 200 },
 };
@@ -117,7 +119,19 @@ static const struct {
 /* The files of a directory lie next to each other in each run. */
 static bool takes_many(enum way way)
 {
-	return way == BY_FILE || way == BY_CHANGE || way == BY_CHANGE2;
+	return way == BY_FILE || way == BY_MADE || way == BY_CHANGE || way == BY_CHANGE2;
+}
+
+/* Does the query ask for accesses with a made_n only? */
+static bool wants_made(const sqlite3_index_info *info)
+{
+	for (int i = 0; i < info->nConstraint; i++)
+		if (info->aConstraint[i].usable &&
+		    info->aConstraint[i].iColumn == COL_MADE_N &&
+		    (info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ ||
+		     info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_ISNOTNULL))
+			return true;
+	return false;
 }
 
 static int find_equal(const sqlite3_index_info *info, int column)
@@ -148,7 +162,8 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	for (enum way way = BY_ACCESS; way <= BY_COMMAND && best == ALL; way++) {
 		int i = find_equal(info, ways[way].column);
 
-		if (i < 0 || (way == BY_CHANGE && !wants_changes(info)))
+		if (i < 0 || (way == BY_CHANGE && !wants_changes(info)) ||
+		    (way == BY_MADE && !wants_made(info)))
 			continue;
 		best = way;
 		info->aConstraintUsage[i].argvIndex = 1;
@@ -277,16 +292,17 @@ static int collect_values(struct shfs_ids *files, sqlite3_value *list)
 }
 
 static int collect_file_uses(struct cursor *c, sqlite3_value *value, bool many,
-                             bool changes)
+                             enum way way)
 {
+	bool opens = way == BY_FILE || way == BY_MADE;
 	_cleanup_ids_ struct shfs_ids files = { 0 };
 	int rc = many ? collect_values(&files, value) : collect_value(&files, value);
 
 	if (rc)
 		return rc;
 	sort_ids(&files);
-	rc = shfs_index_rc(shfs_file_uses_find(c->reader.index, &files,
-	                                       changes ? NULL : &c->opens, &c->accesses));
+	rc = shfs_index_rc(shfs_file_uses_find(c->reader.index, &files, way == BY_MADE,
+	                                       opens ? &c->opens : NULL, &c->accesses));
 	if (c->opens.n)
 		qsort(c->opens.list, c->opens.n, sizeof(*c->opens.list), compare_opens);
 	sort_ids(&c->accesses);
@@ -321,9 +337,10 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 		rc = shfs_index_rc(shfs_ids_add(&c->processes, value));
 		break;
 	case BY_FILE:
+	case BY_MADE:
 	case BY_CHANGE:
 	case BY_CHANGE2:
-		rc = collect_file_uses(c, argv[0], many, way != BY_FILE);
+		rc = collect_file_uses(c, argv[0], many, way);
 		break;
 	case BY_COMMAND:
 		rc = shfs_index_rc(

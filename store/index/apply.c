@@ -82,9 +82,13 @@ static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_n
 	a->moment_us = us_up(shfs_sane_ns(u->moment_boot_ns));
 	r = shfs_chunk_add(ing, u->process.process_id, a);
 	if (!r)
-		r = shfs_file_use_add(ing, a->file_id, a->access_id, a->op != 0);
+		r = shfs_file_use_add(ing, (struct shfs_file_use){
+						   a->file_id, a->access_id, a->op != 0,
+						   a->made_n != 0 });
 	if (!r && a->file2_id && a->file2_id != a->file_id)
-		r = shfs_file_use_add(ing, a->file2_id, a->access_id, true);
+		r = shfs_file_use_add(ing,
+		                      (struct shfs_file_use){ a->file2_id, a->access_id,
+		                                              true, a->made_n != 0 });
 	if (!r && u->process.owner.shell)
 		r = shfs_owner_set_of_shell_access(ing->index, a->access_id, &u->owner);
 	ing->stats.accesses += a->op != SHFS_OP_PREIMAGE;

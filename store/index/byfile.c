@@ -8,8 +8,8 @@
  * A run has pages with ascending page_ids: run_id, the first file in the page, a number.
  * A page is the length of its entries, and the entries packed by zstd; or 0, and the
  * entries as they are. An entry has the differences from the one before in its page:
- * file, whether it changes names or attributes (lowest bit), process, number of the
- * access.
+ * file, whether it has made a version and whether it changes names or attributes (the
+ * lowest bits), process, number of the access.
  */
 #include "store/index/internal.h"
 
@@ -75,7 +75,8 @@ static int page_next(struct shfs_cursor *c, struct shfs_file_use *u)
 	if (!process)
 		n = (uint32_t)u->access_id + shfs_unzigzag(n);
 	u->change = file & 1;
-	u->file_id += file >> 1;
+	u->made = file & 2;
+	u->file_id += file >> 2;
 	u->access_id =
 		shfs_access_id((u->access_id >> 32) + (int64_t)process, (uint32_t)n);
 	return c->failed ? -EBADMSG : 1;
@@ -87,7 +88,8 @@ static uint8_t *page_put(uint8_t *p, const struct shfs_file_use *last,
 	int64_t process = (u->access_id >> 32) - (last->access_id >> 32);
 	int64_t n = (uint32_t)u->access_id;
 
-	p = shfs_varint_put(p, (uint64_t)(u->file_id - last->file_id) << 1 | u->change);
+	p = shfs_varint_put(p, (uint64_t)(u->file_id - last->file_id) << 2 |
+	                               (unsigned)u->made << 1 | u->change);
 	p = shfs_varint_put(p, shfs_zigzag(process));
 	return shfs_varint_put(p, process ? (uint64_t)n
 	                                  : shfs_zigzag(n - (uint32_t)last->access_id));
@@ -341,11 +343,9 @@ int shfs_file_uses_append(struct shfs_file_uses *uses, struct shfs_file_use use)
 	return 0;
 }
 
-int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id, int64_t access_id,
-                      bool change)
+int shfs_file_use_add(struct shfs_ingest *ing, struct shfs_file_use use)
 {
-	return shfs_file_uses_append(&ing->uses, (struct shfs_file_use){
-							 file_id, access_id, change });
+	return shfs_file_uses_append(&ing->uses, use);
 }
 
 int shfs_file_uses_flush(struct shfs_ingest *ing)
@@ -391,6 +391,7 @@ struct search {
 	size_t next;
 	struct shfs_file_uses *opens;
 	struct shfs_ids *changes;
+	bool made; /* only opens that have made a version */
 	struct shfs_index *index;
 };
 
@@ -415,7 +416,9 @@ static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 		if (u.change)
 			r = shfs_ids_add(s->changes, u.access_id);
 		else
-			r = s->opens ? shfs_file_uses_append(s->opens, u) : 0;
+			r = s->opens && (u.made || !s->made)
+			            ? shfs_file_uses_append(s->opens, u)
+			            : 0;
 		if (r)
 			return r;
 	}
@@ -460,12 +463,14 @@ static int search_run(struct search *s, sqlite3_stmt *pages, int64_t run_id)
 	return r;
 }
 
-int shfs_file_uses_find(struct shfs_index *index, const struct shfs_ids *files,
+int shfs_file_uses_find(struct shfs_index *index, const struct shfs_ids *files, bool made,
                         struct shfs_file_uses *opens, struct shfs_ids *changes)
 {
-	struct search s = {
-		.files = files, .opens = opens, .changes = changes, .index = index
-	};
+	struct search s = { .files = files,
+		            .opens = opens,
+		            .changes = changes,
+		            .made = made,
+		            .index = index };
 	sqlite3_stmt *runs = NULL, *pages = NULL;
 	int r = 0;
 

@@ -442,7 +442,7 @@ static int each_open(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn, v
 	_cleanup_reader_ struct shfs_reader reader = { .index = f->index };
 	_cleanup_ids_ struct shfs_ids changes = { 0 };
 	struct shfs_file_uses opens = { 0 };
-	int r = shfs_file_uses_find(f->index, &files, &opens, &changes);
+	int r = shfs_file_uses_find(f->index, &files, false, &opens, &changes);
 
 	for (size_t i = 0; i < opens.n && !r; i++)
 		r = shfs_access_walk(&reader, opens.list[i].access_id, fn, arg);

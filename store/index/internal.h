@@ -173,6 +173,7 @@ struct shfs_string {
 struct shfs_file_use {
 	int64_t file_id, access_id;
 	bool change; /* a change of names or attributes, not an open */
+	bool made;   /* it made a version, of this file or of the other one */
 };
 struct shfs_file_uses {
 	struct shfs_file_use *list;
@@ -645,15 +646,15 @@ _must_check_ int shfs_access_walk(struct shfs_reader *reader, int64_t access_id,
 
 _must_check_ int shfs_file_uses_append(struct shfs_file_uses *uses,
                                        struct shfs_file_use use);
-_must_check_ int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id,
-                                   int64_t access_id, bool change);
+_must_check_ int shfs_file_use_add(struct shfs_ingest *ing, struct shfs_file_use use);
 /* Writes the uses of this transaction; called before each commit. */
 _must_check_ int shfs_file_uses_flush(struct shfs_ingest *ing);
 void shfs_file_uses_forget(struct shfs_ingest *ing);
 /* Adds the accesses of the files (sorted, without duplicates), in no order: opens, if
- * they are wanted, and changes of names or attributes. */
+ * they are wanted, and changes of names or attributes. made: of the opens only those that
+ * have made a version. */
 _must_check_ int shfs_file_uses_find(struct shfs_index *index,
-                                     const struct shfs_ids *files,
+                                     const struct shfs_ids *files, bool made,
                                      struct shfs_file_uses *opens,
                                      struct shfs_ids *changes);
 

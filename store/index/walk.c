@@ -83,7 +83,7 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 	const struct shfs_ids files = { .ids = (int64_t *)file_ids, .n = n };
 	_cleanup_ids_ struct shfs_ids changes = { 0 };
 	struct shfs_file_uses opens = { 0 };
-	int r = shfs_file_uses_find(index, &files, &opens, &changes);
+	int r = shfs_file_uses_find(index, &files, false, &opens, &changes);
 
 	*out = (int64_t)(opens.n + changes.n);
 	free(opens.list);

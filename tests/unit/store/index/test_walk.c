@@ -300,6 +300,42 @@ static void check_last_made(struct shfs_facts *facts)
 	assert_true(found[0] && found[1]);
 }
 
+/* The accesses of a file that have made a version are those of all accesses that do: they
+ * are found without unpacking the others. */
+static void test_by_made(void **state)
+{
+	static const char *const ways[] = {
+		"file_id = f.file_id AND made_n IS NOT NULL",
+		"file_id IN (f.file_id, f.file_id + 1) AND made_n IS NOT NULL",
+		"file_id = f.file_id AND made_n = 1",
+		"file_id = f.file_id AND file2_id IS NULL AND made_n > 0 AND made_n IS "
+		"NOT NULL",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		_cleanup_buf_ struct shfs_buf sql = { 0 };
+		_cleanup_rows_ struct shfs_rows *rows = NULL;
+		size_t found = 0;
+
+		/* "+": by a scan of all */
+		shfs_buf_printf(
+			&sql,
+			"SELECT coalesce((SELECT group_concat(access_id) FROM (SELECT"
+			" access_id FROM v_access WHERE %s ORDER BY 1)), ''),"
+			" coalesce((SELECT group_concat(access_id) FROM (SELECT"
+			" access_id FROM v_access WHERE +%s ORDER BY 1)), '')"
+			" FROM v_file f",
+			ways[i], ways[i]);
+		assert_ok(shfs_rows_open(the_index, sql.data, &rows));
+		while (shfs_rows_next(rows) > 0) {
+			assert_string_equal(shfs_rows_text(rows, 0),
+			                    shfs_rows_text(rows, 1));
+			found += *shfs_rows_text(rows, 0) != '\0';
+		}
+		assert_true(found > 1);
+	}
+}
+
 /* A version that does not say that it was made again is of one access; what was moved or
  * linked there is of one more, by its name before. */
 static void check_made_again(struct shfs_facts *facts)
@@ -417,6 +453,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		TEST(test_accesses),     TEST(test_stopped),  TEST(test_paths),
 		TEST(test_uses_counted), TEST(test_versions), TEST(test_facts),
+		TEST(test_by_made),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
