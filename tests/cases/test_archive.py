@@ -11,6 +11,7 @@ import tarfile
 
 import pytest
 
+from harness import wait_until
 from test_check import flip
 from test_forget import CALLS, SECRET, commands, shfs, snapshot, state, unzstd, work
 from test_mount_cli import pids_of
@@ -449,6 +450,8 @@ def test_of_a_live_store(work, sandbox, shfs, mount, other):
         for pid in pids_of(sandbox, "shfs-fuse"):
             os.kill(pid, signo)
     sandbox.unmount(sandbox.project)
+    # a process that was killed may take a moment to end
+    wait_until(lambda: json.loads(shfs("history", "--json", "--all").stdout)["gaps"], "its end to be seen")
     assert gaps(shfs) == 1
     third("import", f"{path}.before")
     assert gaps(third) == 0
