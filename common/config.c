@@ -31,6 +31,7 @@ int shfs_config_init(struct shfs_config *cfg)
 		.color = strdup("auto"),
 		.redact = true,
 		.software = true,
+		.origin = true,
 		.secrets = strdup(""),
 		.environment = strdup(""),
 		.ignore_reads = strdup(""),
@@ -284,6 +285,11 @@ static int set_record(struct shfs_config *cfg, const char *name, const char *val
 	return -ENOENT;
 }
 
+static int set_hook(struct shfs_config *cfg, const char *name, const char *value)
+{
+	return strcmp(name, "origin") ? -ENOENT : set_yes(&cfg->origin, value);
+}
+
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
@@ -326,6 +332,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 		r = set_mount(rd->cfg, name, value);
 	else if (!strcmp(section, "record"))
 		r = set_record(rd->cfg, name, value);
+	else if (!strcmp(section, "hook"))
+		r = set_hook(rd->cfg, name, value);
 	else if (!strcmp(section, "store"))
 		r = set_store(rd->cfg, name, value);
 	else if (!strcmp(section, "query"))

@@ -52,6 +52,7 @@ struct shfs_config {
 	char *color;             /* [query] color: auto, always, never; never NULL */
 	bool redact;             /* [secrets] redact: yes */
 	bool software;           /* [record] software: yes */
+	bool origin;             /* [hook] origin: yes */
 	char *environment;  /* [record] environment: patterns of variables, behind the
 	                       built-in ones; separated by newlines; never NULL */
 	char *ignore_reads; /* [record] ignore-reads: programs, likewise; never NULL */

@@ -162,9 +162,8 @@ bool shfs_program_unpacks(const char *name, size_t len)
 
 bool shfs_program_is_copier(const char *name, size_t len)
 {
-	static const char *const copiers[] = {
-		"cp", "mv", "ln", "rsync", "install", "scp"
-	};
+	static const char *const copiers[] = { "cp",      "mv",  "ln",   "rsync",
+		                               "install", "scp", "sftp", "sftp-server" };
 
 	return shfs_program_is_one_of(name, len, copiers, ARRAY_SIZE(copiers));
 }

@@ -46,6 +46,7 @@ enum shfs_record_type {
 	SHFS_REC_FINISH = 18,
 	SHFS_REC_DEFINITION = 19,
 	SHFS_REC_USES = 20,
+	SHFS_REC_ORIGIN = 21,
 };
 
 /* The name of an object: XXH3-128 of the content, and which of the contents with that
@@ -143,7 +144,8 @@ struct shfs_rec_process {
 	struct shfs_bytes exe, cwd;
 	struct shfs_bytes argv;   /* separated by NUL, cut at 64 KiB */
 	struct shfs_bytes marker; /* BOOT-PID-START-NUMBER: the command of a shell that
-	                             its environment names; mostly empty */
+	                             its environment names; then its origin and its
+	                             marks (docs/shellhook.md); mostly empty */
 	struct shfs_bytes
 		streams; /* what its descriptors 0, 1 and 2 were, as /proc/PID/fd
 	                    names it, separated by NUL; empty: not known */
@@ -388,6 +390,11 @@ struct shfs_rec_uses {
 	struct shfs_bytes list; /* of definitions: shfs_hooklog_next_use */
 };
 
+struct shfs_rec_origin {
+	struct shfs_bytes value; /* that LC_SHFS had (store/journal/origin.h) when the
+	                            session began */
+};
+
 /* Any record. */
 struct shfs_record {
 	enum shfs_record_type type;
@@ -409,6 +416,7 @@ struct shfs_record {
 		struct shfs_rec_finish finish;
 		struct shfs_rec_definition definition;
 		struct shfs_rec_uses uses;
+		struct shfs_rec_origin origin;
 	};
 };
 

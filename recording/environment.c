@@ -3,6 +3,7 @@
 
 #include "common/config.h"
 #include "common/proc.h"
+#include "store/journal/origin.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,6 +35,15 @@ static int compare_variables(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* LC_SHFS says where a process comes from (docs/ssh.md), and changes nothing that it
+ * does.
+ */
+static bool is_origin(const char *name, size_t len)
+{
+	return len == strlen(SHFS_ORIGIN_VARIABLE) &&
+	       !memcmp(name, SHFS_ORIGIN_VARIABLE, len);
+}
+
 /* Lists the selected variables; each is ended by a NUL in text. */
 static size_t list_variables(const struct shfs_buf *text, const char *patterns,
                              const char *list[static VARIABLES_MAX])
@@ -44,7 +54,7 @@ static size_t list_variables(const struct shfs_buf *text, const char *patterns,
 	     at < end && n < VARIABLES_MAX; at += strlen(at) + 1) {
 		size_t len = strcspn(at, "=");
 
-		if (len && at[len] &&
+		if (len && at[len] && !is_origin(at, len) &&
 		    shfs_config_list_has(patterns, at, len,
 		                         shfs_config_list_has(built_in, at, len, false)))
 			list[n++] = at;
@@ -179,6 +189,7 @@ int shfs_environment_read(int procfd, const char *patterns, struct shfs_buf *mar
 	environ = (struct shfs_bytes){ text.data, text.len };
 	*hidden = shfs_environ_hidden(environ);
 	shfs_environ_marker(environ, marker);
+	shfs_origin_add(environ, marker);
 	shfs_environment_marks(environ, marker);
 	return shfs_environment_select(environ, patterns, selected);
 }

@@ -16,7 +16,7 @@
 /*
  * Appends the selected variables of environ (variables, each ended by a NUL) as in a
  * PROCESS record: never nothing. patterns: [record] environment of the configuration,
- * which comes behind the built-in list. -ENOMEM.
+ * which comes behind the built-in list. Never LC_SHFS (store/journal/origin.h). -ENOMEM.
  */
 _must_check_ int shfs_environment_select(struct shfs_bytes environ, const char *patterns,
                                          struct shfs_buf *out);
@@ -27,9 +27,9 @@ void shfs_environment_marks(struct shfs_bytes environ, struct shfs_buf *out);
 
 /*
  * Reads the environment that the process of shfs_proc_open had when it executed its
- * program. Appends its marker (shfs_environ_marker, and the marks), and the selected
- * variables; *hidden as of shfs_environ_hidden. Waits as shfs_proc_cmdline does. An
- * error: it cannot be read, *hidden is SHFS_HIDDEN_UNSAID, and nothing was appended.
+ * program. Appends its marker (shfs_environ_marker, its origin, and the marks), and the
+ * selected variables; *hidden as of shfs_environ_hidden. Waits as shfs_proc_cmdline does.
+ * An error: it cannot be read, *hidden is SHFS_HIDDEN_UNSAID, and nothing was appended.
  */
 _must_check_ int shfs_environment_read(int procfd, const char *patterns,
                                        struct shfs_buf *marker, int *hidden,

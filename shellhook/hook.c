@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/redact.h"
 #include "shellhook/held.h"
+#include "shellhook/origin.h"
 #include "shellhook/uses.h"
 
 #include <errno.h>
@@ -204,17 +205,19 @@ static void text_add_cwd(struct text *t)
 static void mark_command(uint64_t number, bool hidden)
 {
 	char s[NUMBER_MAX] = "";
+	const char *text = digits(s + sizeof(s) - 1, number, 1);
 
 	if (hidden != hook.hides)
 		shell_export("SHFS_HIDDEN", hidden ? "1" : "0");
 	hook.hides = hidden;
-	shell_mark(digits(s + sizeof(s) - 1, number, 1));
+	shell_mark(MARK_COMMAND, text);
+	origin_mark(text);
 }
 
 /* Sets the marker. The numbers continue where this shell was executed by itself (exec
  * bash), and where the hook of another install has counted; a command that it began ends
  * now. */
-static void mark_session(bool is_new)
+static void mark_session(bool is_new, bool sets_origin)
 {
 	const char *before = shell_get("SHFS_SESSION");
 	const char *number = shell_get("SHFS_COMMAND"), *hidden;
@@ -225,6 +228,7 @@ static void mark_session(bool is_new)
 
 	snprintf(id, sizeof(id), "%.8s-%ld-%" PRIu64, hook.boot, (long)hook.pid,
 	         hook.start);
+	origin_start(hook.host, id, sets_origin);
 	len = strlen(id);
 	if (before && number && !strncmp(before, id, len) &&
 	    (!before[len] || before[len] == '-'))
@@ -466,6 +470,11 @@ static bool write_session(int fd)
 	text_add_field(t, hook.tty);
 	text_add_cwd(t);
 	end_log_record(t);
+	if (origin_kept()) {
+		begin_log_record(t, "O1");
+		text_add_field(t, origin_kept());
+		end_log_record(t);
+	}
 	return write_records(t, fd);
 }
 
@@ -882,7 +891,7 @@ bool hook_start(const char *const *args)
 			return false;
 	if (!set_redactor(args[n + 1]) || !set_state_dir() || !set_log(args[0]))
 		return false;
-	mark_session(is_new);
+	mark_session(is_new, *args[n + 2]);
 	log_close(open_hook_log(true));
 	return true;
 }

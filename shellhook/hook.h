@@ -28,8 +28,11 @@ extern const char shell_kind[];
 const char *shell_get(const char *name);
 /* Exports a variable; does nothing if it is read-only. */
 void shell_export(const char *name, const char *value);
-/* Sets SHFS_COMMAND, at each command and each prompt. */
-void shell_mark(const char *number);
+/* Sets SHFS_COMMAND or LC_SHFS, at each command and each prompt; to at most
+ * SHELL_MARK_MAX bytes. */
+enum shell_mark { MARK_COMMAND, MARK_ORIGIN };
+#define SHELL_MARK_MAX 160
+void shell_mark(enum shell_mark mark, const char *value);
 /* Is a typed line being executed? */
 bool shell_is_executing(void);
 
@@ -46,13 +49,14 @@ void text_clear(struct text *t);
 
 /* --- the session --- */
 
-/* args: DIR ALERT HOST BOOT PIDNS TTY PROGRAM STORE PROJECTS SECRETS. Starts the hook;
- * when called again, only another DIR begins a new log. PROJECTS: directories, one in
- * each line, of which PROGRAM is told when the shell enters them. SECRETS: patterns, as
- * in redact.h. Goes on with the running command if the hook of another install has begun
- * it. */
-#define HOOK_START_ARGS  10
-#define HOOK_START_WORDS "DIR ALERT HOST BOOT PIDNS TTY PROGRAM STORE PROJECTS SECRETS"
+/* args: DIR ALERT HOST BOOT PIDNS TTY PROGRAM STORE PROJECTS SECRETS ORIGIN. Starts the
+ * hook; when called again, only another DIR begins a new log. PROJECTS: directories, one
+ * in each line, of which PROGRAM is told when the shell enters them. SECRETS: patterns,
+ * as in redact.h. ORIGIN: empty: LC_SHFS does not name commands. Goes on with the running
+ * command if the hook of another install has begun it. */
+#define HOOK_START_ARGS 11
+#define HOOK_START_WORDS                                                                 \
+	"DIR ALERT HOST BOOT PIDNS TTY PROGRAM STORE PROJECTS SECRETS ORIGIN"
 bool hook_start(const char *const *args);
 /* Stops recording until the next start, and closes the held files. */
 void hook_stop(void);

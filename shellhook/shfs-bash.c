@@ -12,7 +12,7 @@
  * time, and shows the alert. If the user replaces the variable, the record is written
  * after them.
  *
- *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS
+ *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY … (HOOK_START_WORDS)
  *
  * begins the session in DIR (when called again: only if DIR is another one).
  *
@@ -121,9 +121,9 @@ void shell_export(const char *name, const char *value)
 	array_needs_making = 1;
 }
 
-void shell_mark(const char *number)
+void shell_mark(enum shell_mark mark, const char *value)
 {
-	shell_export("SHFS_COMMAND", number);
+	shell_export(mark == MARK_COMMAND ? "SHFS_COMMAND" : "LC_SHFS", value);
 }
 
 bool shell_is_executing(void)

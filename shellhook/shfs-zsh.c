@@ -2,7 +2,7 @@
 /*
  * shfs-zsh.c - the hook of zsh as a module: the functions of shfs.zsh, compiled.
  *
- *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS
+ *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY … (HOOK_START_WORDS)
  *   _shfs_hook begin TEXT
  *   _shfs_hook end
  *
@@ -89,36 +89,49 @@ void shell_export(const char *name, const char *value)
 	assignsparam((char *)name, ztrdup(value), 0);
 }
 
-/* The entry of SHFS_COMMAND in the environment, changed in place: glibc's setenv keeps
- * every value that it ever got, and searches them. */
-#define MARK "SHFS_COMMAND="
-static char mark[sizeof(MARK) + 20] = MARK;
-static bool is_in_environment;
+/* The entries of these variables in the environment, changed in place: glibc's setenv
+ * keeps every value that it ever got, and searches them. */
+static struct mark {
+	const char *name;
+	char entry[sizeof("SHFS_COMMAND=") +
+	           SHELL_MARK_MAX]; /* NAME=VALUE; at first empty */
+	bool is_in_environment;
+} marks[] = {
+	[MARK_COMMAND] = { .name = "SHFS_COMMAND" },
+	[MARK_ORIGIN] = { .name = "LC_SHFS" },
+};
 
-static void look_for_mark(void)
+static void look_for_marks(void)
 {
-	char **e = environ;
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		char **e = environ;
 
-	while (*e && *e != mark)
-		e++;
-	is_in_environment = *e;
+		while (*e && *e != marks[i].entry)
+			e++;
+		marks[i].is_in_environment = *e;
+	}
 }
 
-void shell_mark(const char *number)
+void shell_mark(enum shell_mark which, const char *value)
 {
-	Param p = (Param)paramtab->getnode(paramtab, "SHFS_COMMAND");
+	struct mark *mark = &marks[which];
+	Param p = (Param)paramtab->getnode(paramtab, mark->name);
 	bool usual =
 		p && PM_TYPE(p->node.flags) == PM_SCALAR &&
 		(p->node.flags & (PM_EXPORTED | PM_READONLY | PM_UNSET)) == PM_EXPORTED;
 
-	strcpy(mark + strlen(MARK), number);
-	if (usual && is_in_environment) {
-		p->gsu.s->setfn(p, ztrdup(number));
+	if (strlen(value) > SHELL_MARK_MAX)
+		return;
+	strcpy(mark->entry, mark->name);
+	strcat(mark->entry, "=");
+	strcat(mark->entry, value);
+	if (usual && mark->is_in_environment) {
+		p->gsu.s->setfn(p, ztrdup(value));
 		return;
 	}
-	shell_export("SHFS_COMMAND", number);
+	shell_export(mark->name, value);
 	if (usual)
-		is_in_environment = !putenv(mark);
+		mark->is_in_environment = !putenv(mark->entry);
 }
 
 /* False: a shell loads only one module, so no other hook begins commands. */
@@ -325,7 +338,7 @@ static void at_prompt(void)
 	deltimedfn(at_prompt);
 	if (!hook_is_ours())
 		return;
-	look_for_mark();
+	look_for_marks();
 	hook_at_prompt();
 }
 

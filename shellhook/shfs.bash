@@ -12,6 +12,7 @@
 #   _shfs_projects  directories, one in each line, of which it is told when the shell enters one
 #   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
 #   _shfs_needles  a pattern that matches their beginnings, in lower case
+#   _shfs_origin  1: LC_SHFS names the running command, for ssh to take along; or empty
 #
 # The begin of a command is noticed when PS0 is expanded, once before each line is executed;
 # its end when PROMPT_COMMAND is run before each prompt. With the loadable builtin neither
@@ -80,7 +81,8 @@ _shfs_builtin()
 	[[ -n $_shfs_lib ]] && ((_shfs_version == 502 || _shfs_version == 503)) &&
 		builtin enable -f "$_shfs_lib" _shfs_hook 2>/dev/null &&
 		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" \
-			"$_shfs_pidns" "$_shfs_tty" "$_shfs_program" "$_shfs_store" "$_shfs_projects" "$_shfs_secrets"
+			"$_shfs_pidns" "$_shfs_tty" "$_shfs_program" "$_shfs_store" "$_shfs_projects" \
+			"$_shfs_secrets" "$_shfs_origin"
 }
 
 # --- the same in bash, if the builtin cannot be loaded ---
@@ -118,6 +120,7 @@ _shfs_session()
 	(umask 077 && : >>"$_shfs_log") 2>/dev/null
 	_shfs_write S1 $((_shfs_seq - 1)) $$ "$_shfs_start" "$_shfs_boot" "$_shfs_pidns" \
 		"$_real" "$_boot" "$_shfs_host" bash "$_shfs_tty" "$PWD" || _shfs_trouble
+	[[ -z $_shfs_from ]] || _shfs_write O1 $((_shfs_seq - 1)) "$_shfs_from"
 }
 
 # Replaces the secrets in _line; if there are any, sets _tag. In the locale C bytes are
@@ -180,6 +183,7 @@ _shfs_end()
 	local _real _boot _lastpid
 
 	_shfs_open=0 SHFS_COMMAND=0 SHFS_HIDDEN=0
+	[[ -z ${_shfs_here[1]} ]] || LC_SHFS=
 	_shfs_now
 	((_shfs_seq += 2))
 	[[ -s $_shfs_log ]] || _shfs_session
@@ -266,10 +270,25 @@ _shfs_finish()
 	return 0
 }
 
+# Keeps what LC_SHFS was when the shell began, unless it names a command of this host (docs/ssh.md).
+# Sets what PS0 names the commands by, if it is to.
+_shfs_mark_origin()
+{
+	local _value=${LC_SHFS-}
+
+	[[ -z $_value || $_value == "$_shfs_host":* || $_value == *[![:graph:]]* ]] ||
+		((${#_value} > 160)) || _shfs_from=$_value
+	_shfs_here=('' '')
+	[[ -n $_shfs_origin && ${LC_SHFS+${LC_SHFS@a}} != *r* ]] || return 0
+	_shfs_here[1]=$_shfs_host:$1:
+	export LC_SHFS=
+}
+
 # Sets the marker in the environment of programs. The numbers continue if this shell was executed
 # by itself (exec bash).
 _shfs_mark()
 {
+	_shfs_mark_origin "$1"
 	[[ ${SHFS_SESSION-}- == "$1"-* && ${SHFS_COMMAND-} == +([0-9]) ]] &&
 		_shfs_number=$SHFS_COMMAND
 	export SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0 SHFS_HIDDEN=0
@@ -297,6 +316,9 @@ _shfs_plain()
 	_shfs_none=('')
 	_shfs_ps0='${_shfs_none[_shfs_open=0${SHFS_DISABLE:+1}==0,'
 	_shfs_ps0+='SHFS_COMMAND=_shfs_number+=_shfs_open,_shfs_seq+=2,0]-}'
+	# LC_SHFS is set, if it is empty, within a pattern that removes the blank
+	_shfs_blank=(' ')
+	_shfs_ps0+='${_shfs_blank#[ ${_shfs_here[_shfs_open]:+${LC_SHFS:=${_shfs_here[1]}$SHFS_COMMAND}}]}'
 	if ((_shfs_version >= 503)); then
 		_shfs_ps0+='${_shfs_none+${ { _shfs_begin; } 2>/dev/null; }}'
 		_shfs_tell='SHFS_HIDDEN=$_hidden'
@@ -309,7 +331,7 @@ _shfs_plain()
 	fi
 	[[ $- == *r* ]] || builtin enable -d _shfs_hook 2>/dev/null # of another install
 	[[ ${_shfs_begun-} == "$_shfs_log" ]] && return
-	_shfs_begun=$_shfs_log _shfs_open=0 _shfs_number=0 _shfs_seq=2 _shfs_shown=
+	_shfs_begun=$_shfs_log _shfs_open=0 _shfs_number=0 _shfs_seq=2 _shfs_from='' _shfs_shown=
 	_shfs_mark "${_shfs_boot:0:8}-$$-$_shfs_start"
 	_shfs_session
 }

@@ -10,6 +10,7 @@
 #   _shfs_projects  directories, one in each line, of which it is told when the shell enters one
 #   _shfs_secrets  regular expressions for secrets, one in each line; or empty
 #   _shfs_needles  a regular expression that matches their beginnings
+#   _shfs_origin  1: LC_SHFS names the running command, for ssh to take along; or empty
 #   _shfs_clock  seconds from the boot time to the real time
 #
 # fish_preexec and fish_postexec notice the begin and the end of a command. Almost nothing forks.
@@ -71,6 +72,7 @@ function _shfs_session
     umask 077
     _shfs_write S1 $fish_pid $_shfs_start "$_shfs_boot" "$_shfs_pidns" $now[1] $now[2] \
         "$_shfs_host" fish "$_shfs_tty" (pwd -P | string collect)
+    test -z "$_shfs_from"; or _shfs_write O1 $_shfs_from
     umask $mask
 end
 
@@ -117,6 +119,7 @@ function _shfs_preexec --on-event fish_preexec
     set -g _shfs_number (math $_shfs_number + 1)
     set -gx SHFS_COMMAND $_shfs_number
     set -gx SHFS_HIDDEN $hidden
+    test -z "$_shfs_here"; or set -gx LC_SHFS $_shfs_here$_shfs_number
     _shfs_write $tag $_shfs_number $now $hidden (pwd -P | string collect) $text
     and set -g _shfs_open 1
 end
@@ -125,6 +128,7 @@ function _shfs_postexec --on-event fish_postexec
     set -l code $status
     set -gx SHFS_COMMAND 0
     set -gx SHFS_HIDDEN 0
+    test -z "$_shfs_here"; or set -gx LC_SHFS ''
     test $_shfs_open = 1; or return
     set -g _shfs_open 0
     set -g _shfs_ended 0
@@ -168,9 +172,22 @@ function _shfs_visit
     end
 end
 
+# Keeps what LC_SHFS was when the shell began, unless it names a command of this host (docs/ssh.md).
+# Sets what commands are named by, if they are to be.
+function _shfs_mark_origin
+    set -g _shfs_here
+    string match -qr '^[!-~]{1,160}$' -- "$LC_SHFS"
+    and not string match -q -- "$_shfs_host:*" $LC_SHFS
+    and set -g _shfs_from $LC_SHFS
+    test -n "$_shfs_origin"; or return
+    set -g _shfs_here $_shfs_host:$argv[1]:
+    set -gx LC_SHFS ''
+end
+
 # Sets the marker in the environment of programs. The numbers continue if this shell was executed
 # by itself (exec fish).
 function _shfs_mark
+    _shfs_mark_origin $argv[1]
     string match -q -- "$argv[1]-*" "$SHFS_SESSION-"
     and string match -qr '^\d+$' -- $SHFS_COMMAND
     and set -g _shfs_number $SHFS_COMMAND
@@ -189,6 +206,7 @@ function _shfs_main
     set -g _shfs_shown
     set -g _shfs_open 0
     set -g _shfs_number 0
+    set -g _shfs_from
     _shfs_mark (string sub -l 8 -- $_shfs_boot)-$fish_pid-$_shfs_start
     set -g _shfs_ended 0
     set -g _shfs_seq 0

@@ -11,6 +11,7 @@
 #   _shfs_projects  directories, one in each line, of which it is told when the shell enters one
 #   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
 #   _shfs_needles  a pattern that matches their beginnings, in lower case
+#   _shfs_origin  1: LC_SHFS names the running command, for ssh to take along; or empty
 #
 # preexec and precmd notice the begin and the end of a command. Nothing forks, but for a line that may
 # hold a secret, and only without the module. A prompt waits for them, and in zsh function calls,
@@ -33,7 +34,7 @@ _shfs_module() {
 	module_path=($_shfs_lib:h)
 	zmodload ${_shfs_lib:t:r} 2>/dev/null &&
 		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" "$_shfs_pidns" "$_shfs_tty" \
-			"$_shfs_program" "$_shfs_store" "$_shfs_projects" "$_shfs_secrets"
+			"$_shfs_program" "$_shfs_store" "$_shfs_projects" "$_shfs_secrets" "$_shfs_origin"
 }
 
 # --- the same in zsh, if the module cannot be loaded ---
@@ -84,6 +85,7 @@ _shfs_open_log() {
 	now=($epochtime)
 	_shfs_append S1 $$ $_shfs_ticks "$_shfs_boot" "$_shfs_pidns" $now[1].${(l:9::0:)now[2]} ${boot%% *} \
 		"$_shfs_host" zsh "$_shfs_tty" "${PWD:P}" || return
+	[[ -z $_shfs_from ]] || _shfs_append O1 $_shfs_from || return
 	((!_shfs_running)) || _shfs_append $_shfs_tag "$_shfs_begun"
 }
 
@@ -163,6 +165,7 @@ _shfs_preexec() {
 	[[ -n $HISTORY_IGNORE ]] && _shfs_is_ignored "$text" && hidden=1 text=
 	[[ $PWD == $_shfs_pwd ]] || _shfs_pwd=$PWD _shfs_cwd=${PWD:P}
 	typeset -gx SHFS_COMMAND=$((++_shfs_number)) SHFS_HIDDEN=$hidden
+	[[ -z $_shfs_here ]] || typeset -gx LC_SHFS=$_shfs_here$_shfs_number
 	_shfs_running=0 _shfs_tag=B1
 	[[ -n $_shfs_needles && ${(L)text} == *(${~_shfs_needles})* ]] && _shfs_redact
 	((_shfs_fd)) || _shfs_open_log || return 0
@@ -183,6 +186,7 @@ _shfs_precmd() {
 
 	[[ $sysparams[pid] == $$ ]] || return 0
 	SHFS_COMMAND=0 SHFS_HIDDEN=0
+	[[ -z $_shfs_here ]] || LC_SHFS=
 	if ((_shfs_running)); then
 		now=($epochtime)
 		sysread boot </proc/uptime
@@ -232,9 +236,21 @@ _shfs_show_alert() {
 	_shfs_shown=$seen
 }
 
+# Keeps what LC_SHFS was when the shell began, unless it names a command of this host (docs/ssh.md).
+# Sets what preexec names the commands by, if it is to.
+_shfs_mark_origin() {
+	[[ -z $LC_SHFS || $LC_SHFS == $_shfs_host:* || $LC_SHFS == *[^[:graph:]]* ]] ||
+		(($#LC_SHFS > 160)) || _shfs_from=$LC_SHFS
+	typeset -g _shfs_here=
+	[[ -n $_shfs_origin && ${(t)LC_SHFS} != *readonly* ]] || return 0
+	_shfs_here=$_shfs_host:$1:
+	typeset -gx LC_SHFS=
+}
+
 # Sets the marker in the environment of programs. The numbers continue if this shell was executed
 # by itself (exec zsh).
 _shfs_mark() {
+	_shfs_mark_origin $1
 	[[ $SHFS_SESSION- == $1-* && $SHFS_COMMAND == <-> ]] && _shfs_number=$SHFS_COMMAND
 	typeset -gx SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0 SHFS_HIDDEN=0
 }
@@ -253,7 +269,7 @@ _shfs_plain() {
 	log=$_shfs_dir/shell-${_shfs_boot[1,8]}-$$-$_shfs_ticks.log
 	[[ $log == ${_shfs_log-} ]] && return
 	((!${_shfs_fd-0})) || _shfs_close
-	typeset -g _shfs_log=$log _shfs_shown= _shfs_begun= _shfs_tag=B1 _shfs_file= _shfs_pwd= _shfs_cwd=
+	typeset -g _shfs_log=$log _shfs_shown= _shfs_begun= _shfs_tag=B1 _shfs_file= _shfs_pwd= _shfs_cwd= _shfs_from=
 	typeset -gi _shfs_fd=0 _shfs_stays_open=0 _shfs_running=0 _shfs_number=0 _shfs_seq=0
 	_shfs_mark $_shfs_boot[1,8]-$$-$_shfs_ticks
 	_shfs_open_log && ((!_shfs_stays_open)) && _shfs_close

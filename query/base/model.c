@@ -246,17 +246,20 @@ static int add_all(const struct shfs_ids *from, struct shfs_ids *to)
 }
 
 int shfs_commands_given(struct shfs_index *index, const struct shfs_ids *by,
-                        struct shfs_ids *out)
+                        bool elsewhere, struct shfs_ids *out)
 {
 	_cleanup_ids_ struct shfs_ids callers = { 0 }, given = { 0 }, reached = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	size_t before;
-	int r = shfs_rows_open(index,
-	                       "WITH s AS MATERIALIZED (SELECT session_id, caller_id"
-	                       " FROM v_session WHERE invoker <> '') SELECT s.caller_id,"
-	                       " c.command_id FROM s JOIN v_command c USING (session_id)"
-	                       " WHERE s.caller_id IS NOT NULL ORDER BY c.begin_ns",
-	                       &rows);
+	int r = shfs_rows_open_ints(
+		index,
+		"WITH s AS MATERIALIZED (SELECT session_id, caller_id, host"
+		" FROM v_session WHERE invoker <> '') SELECT s.caller_id,"
+		" c.command_id FROM s JOIN v_command c USING (session_id)"
+		" WHERE s.caller_id IS NOT NULL AND (?1 OR s.host = (SELECT k.host"
+		"  FROM v_command k WHERE k.command_id = s.caller_id))"
+		" ORDER BY c.begin_ns",
+		SHFS_INTS(elsewhere), &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		r = shfs_ids_add(&callers, shfs_rows_int(rows, 0));
@@ -278,11 +281,35 @@ int shfs_commands_given(struct shfs_index *index, const struct shfs_ids *by,
 	return r;
 }
 
-void shfs_show_invoker(struct shfs_buf *out, const struct shfs_command_row *command)
+/* Adds where the session of an invoker was started from, if that is another host. */
+static void show_origin(struct shfs_index *index, struct shfs_buf *out,
+                        const char *session)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_str(index,
+	                           "SELECT c.id, c.host FROM v_session s JOIN v_command c"
+	                           " ON c.command_id = s.caller_id"
+	                           " WHERE s.id = ?1 AND c.host <> s.host",
+	                           session, &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0) /* it is shown without */
+		return;
+	shfs_buf_str(out, " of ");
+	if (shfs_show_id(index, out, shfs_rows_text(rows, 0)))
+		shfs_buf_str(out, shfs_rows_text(rows, 0));
+	shfs_buf_str(out, " on ");
+	shfs_quote_display(out, shfs_rows_text(rows, 1), shfs_rows_bytes(rows, 1));
+}
+
+void shfs_show_invoker(struct shfs_index *index, struct shfs_buf *out,
+                       const struct shfs_command_row *command)
 {
 	if (!*command->invoker)
 		return;
 	shfs_quote_display(out, command->invoker, strlen(command->invoker));
+	show_origin(index, out, command->session);
 	shfs_buf_str(out, " › ");
 }
 
@@ -619,7 +646,7 @@ void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
 	if (shfs_show_id(index, out, command->id))
 		shfs_buf_str(out, command->id);
 	shfs_buf_str(out, " (");
-	shfs_show_invoker(out, command);
+	shfs_show_invoker(index, out, command);
 	shfs_show_first_line(out, command->text, command->text_len, TEXT_WIDTH);
 	shfs_buf_char(out, ')');
 }

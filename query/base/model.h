@@ -89,13 +89,15 @@ _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 void shfs_command_clear(struct shfs_command_row *command);
 #define _cleanup_command_ _cleanup_(shfs_command_clear)
 
-/* Appends, of a command that a program gave, "agent claude › ". */
-void shfs_show_invoker(struct shfs_buf *out, const struct shfs_command_row *command);
+/* Appends, of a command that a program gave, "agent claude › "; if that was started from
+ * another host, "ssh sshd of 3f2c9a1 on hosta › ". */
+void shfs_show_invoker(struct shfs_index *index, struct shfs_buf *out,
+                       const struct shfs_command_row *command);
 
 /* Appends the commands that programs gave which one of these has started, and what those
- * started, and so on; none that is one of these. */
+ * started, and so on; none that is one of these. elsewhere: also on other hosts. */
 _must_check_ int shfs_commands_given(struct shfs_index *index, const struct shfs_ids *by,
-                                     struct shfs_ids *out);
+                                     bool elsewhere, struct shfs_ids *out);
 
 /* Did it run at this time? */
 bool shfs_command_ran_at(const struct shfs_command_row *command, int64_t ns);

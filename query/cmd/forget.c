@@ -182,7 +182,7 @@ static int take_commands(struct job *j, bool whole)
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = take_entry(j, whole, shfs_rows_int(rows, 0), shfs_rows_int(rows, 1));
 	if (!r && !commands.no_command)
-		r = shfs_commands_given(j->index, &j->taken, &given);
+		r = shfs_commands_given(j->index, &j->taken, true, &given);
 	for (size_t i = 0; i < given.n && !r; i++)
 		r = take_entry(j, whole, false, given.ids[i]);
 	shfs_ids_sort(&j->taken);

@@ -277,6 +277,7 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	    assign_projects(&out, shell, store))
 		return SHFS_EXIT_FAILURE;
 	assign_session(&out, shell->dialect);
+	assign(&out, shell->dialect, "_shfs_origin", config->origin ? "1" : "");
 	if (shell->dialect == FISH)
 		assign_clock(&out);
 	add_source_line(&out, shell, file);

@@ -201,6 +201,15 @@ static void show_field_name(struct show *s, const char *name)
 	shfs_buf_printf(&s->out, "%s%-9s%s", s->style->dim, name, s->style->off);
 }
 
+/* Adds the name of a host that is not that of the command. */
+static void show_other_host(struct show *s, const char *host)
+{
+	if (!strcmp(host, s->entry.command.host))
+		return;
+	shfs_buf_str(&s->out, " on ");
+	shfs_quote_display(&s->out, host, strlen(host));
+}
+
 static int show_session(struct show *s)
 {
 	_cleanup_command_ struct shfs_command_row caller = { 0 };
@@ -230,22 +239,27 @@ static int show_session(struct show *s)
 		if (r > 0) {
 			show_field_name(s, "in");
 			shfs_command_show(&s->out, s->index, &caller);
+			show_other_host(s, caller.host);
 			shfs_buf_char(&s->out, '\n');
 		}
 	}
 	return MIN(r, 0);
 }
 
-/* The sessions of agents and others that the command has started. */
+/* The sessions of agents and others that the command has started; and of shells, on other
+ * hosts. */
 static int show_given(struct show *s)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_ints(
-		s->index,
-		"SELECT id, commands, invoker FROM v_session"
-		" WHERE invoker <> '' AND caller_id = ?1 ORDER BY begin_ns",
-		SHFS_INTS(s->entry.command.command_id), &rows);
+	int r = shfs_rows_open_str(s->index,
+	                           "SELECT id, commands, iif(invoker = '', shell, "
+	                           "invoker), host FROM v_session"
+	                           " WHERE (invoker <> '' OR host <> ?1) AND caller_id = "
+	                           "?2 ORDER BY begin_ns",
+	                           s->entry.command.host, &rows);
 
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, s->entry.command.command_id);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		long long n = shfs_rows_int(rows, 1);
 
@@ -253,6 +267,7 @@ static int show_given(struct show *s)
 		shfs_buf_printf(&s->out, "%lld command%s as ", n, n == 1 ? "" : "s");
 		shfs_quote_display(&s->out, shfs_rows_text(rows, 2),
 		                   shfs_rows_bytes(rows, 2));
+		show_other_host(s, shfs_rows_text(rows, 3));
 		shfs_buf_printf(&s->out, ": shfs history --session %.8s\n",
 		                shfs_rows_text(rows, 0));
 		r = 0;

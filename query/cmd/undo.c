@@ -76,7 +76,7 @@ static int add_given(struct job *j, const struct shfs_ids *by)
 {
 	_cleanup_ids_ struct shfs_ids given = { 0 };
 	bool any = false;
-	int r = shfs_commands_given(j->index, by, &given);
+	int r = shfs_commands_given(j->index, by, false, &given);
 
 	for (size_t i = 0; i < given.n && r >= 0; i++) {
 		r = add_alone(j, given.ids[i]);

@@ -153,17 +153,32 @@ static int has_no_inputs(struct shfs_graph *g, const struct maker_key *key,
 	return 1;
 }
 
+static bool copies_or_unpacks(const char *path)
+{
+	const char *name = basename(path);
+
+	return shfs_program_is_copier(name, strlen(name)) ||
+	       shfs_program_unpacks(name, strlen(name));
+}
+
+/* The same of a process that shows only its arguments, as sftp-server does. */
+static int is_called_copier(struct shfs_graph *g, int64_t process_id)
+{
+	_cleanup_process_ struct shfs_process_row row = { 0 };
+	int r = shfs_process_load(g->index, process_id, &row);
+
+	return r > 0 ? copies_or_unpacks(row.argv) : r;
+}
+
 static int look_for_sign(const struct shfs_process_fact *p, void *arg)
 {
 	struct program *program;
-	const char *name;
 	int r = p->outside ? 1 : shfs_graph_find_program(arg, p->program_id, &program);
 
 	if (p->outside || r <= 0)
 		return r;
-	name = basename(program->exe);
-	return shfs_program_is_copier(name, strlen(name)) ||
-	       shfs_program_unpacks(name, strlen(name));
+	return *program->exe ? copies_or_unpacks(program->exe)
+	                     : is_called_copier(arg, p->process_id);
 }
 
 /* Did the maker of v read nothing, and is there a sign that it copied? */

@@ -84,7 +84,7 @@ static int show_id(struct shfs_index *index, const struct shfs_style *style,
 }
 
 /* Shows the first lines of a command's text, each cut to the columns. */
-static void show_command_text(const struct shfs_style *style,
+static void show_command_text(struct shfs_index *index, const struct shfs_style *style,
                               const struct shfs_command_row *command, size_t max_lines,
                               size_t columns, struct shfs_buf *out)
 {
@@ -95,7 +95,7 @@ static void show_command_text(const struct shfs_style *style,
 		shfs_buf_printf(out, "%s(text not recorded)%s", style->dim, style->off);
 		return;
 	}
-	shfs_show_invoker(&given, command);
+	shfs_show_invoker(index, &given, command);
 	columns -= MIN(columns, given.len ? shfs_quote_width(given.data, given.len) : 0);
 	shfs_buf_printf(out, "%s%s%s%s", style->dim, given.data ?: "", style->off,
 	                style->bold);
@@ -126,7 +126,7 @@ static int show_job(struct shfs_index *index, const struct shfs_style *style,
 	if (r <= 0)
 		return r;
 	shfs_buf_str(&of, "  of ");
-	shfs_show_invoker(&of, &e->command);
+	shfs_show_invoker(index, &of, &e->command);
 	shfs_show_first_line(&of, e->command.text, e->command.text_len, columns / 3);
 	out->failed |= of.failed;
 	width = of.failed ? 0 : shfs_quote_width(of.data, of.len);
@@ -154,7 +154,7 @@ static int show_what(struct shfs_index *index, const struct shfs_style *style,
 	} else if (e->job && !e->command.hidden && !r) {
 		r = show_job(index, style, e, columns - INDENT, out);
 	} else {
-		show_command_text(style, &e->command, max_lines, columns, out);
+		show_command_text(index, style, &e->command, max_lines, columns, out);
 	}
 	return r;
 }

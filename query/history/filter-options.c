@@ -23,6 +23,7 @@ static const struct {
 	{ "grep", SHFS_FILTER_GREP, "a text" },
 	{ "cwd", SHFS_FILTER_CWD, "a directory" },
 	{ "command", SHFS_FILTER_COMMAND, "the id of a command, or its first 4 digits" },
+	{ "within", SHFS_FILTER_WITHIN, "the id of a command, or its first 4 digits" },
 	{ "session", SHFS_FILTER_SESSION, "the id of a session, or its first 4 digits" },
 	{ "host", SHFS_FILTER_HOST, "a host" },
 	{ "by", SHFS_FILTER_BY, "a program that gives commands, or its kind" },

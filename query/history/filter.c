@@ -161,6 +161,7 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 		break;
 	case SHFS_FILTER_SESSION:
 	case SHFS_FILTER_COMMAND:
+	case SHFS_FILTER_WITHIN:
 		item.text = id_prefix(text);
 		break;
 	default:
@@ -695,6 +696,18 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 	case SHFS_FILTER_COMMAND:
 		shfs_buf_printf(sql, "c.id >= ?%d AND c.id < ?%d || 'g'", n, n);
 		break;
+	case SHFS_FILTER_WITHIN:
+		shfs_buf_printf(
+			sql,
+			"c.session_id IN (WITH RECURSIVE s AS MATERIALIZED (SELECT"
+			" session_id, caller_id FROM v_session WHERE caller_id NOT NULL),"
+			" w(id) AS (SELECT s.session_id FROM s JOIN v_command k"
+			"  ON k.command_id = s.caller_id AND k.id >= ?%1$d"
+			"  AND k.id < ?%1$d || 'g' UNION SELECT s.session_id FROM w"
+			"  JOIN v_command k ON k.session_id = w.id"
+			"  JOIN s ON s.caller_id = k.command_id) SELECT id FROM w)",
+			n);
+		break;
 	case SHFS_FILTER_STATUS:
 		shfs_buf_printf(sql, "c.status = ?%d", n);
 		break;
@@ -797,6 +810,7 @@ bool shfs_filter_fits_processes(const struct shfs_filter *f)
 	for (size_t i = 0; i < f->n; i++) {
 		switch (f->items[i].kind) {
 		case SHFS_FILTER_COMMAND:
+		case SHFS_FILTER_WITHIN:
 		case SHFS_FILTER_SESSION:
 		case SHFS_FILTER_STATUS:
 		case SHFS_FILTER_BY:

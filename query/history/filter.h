@@ -37,6 +37,7 @@ enum shfs_filter_kind {
 	SHFS_FILTER_REGEX,   /* text */
 	SHFS_FILTER_CWD,     /* a directory: ran there or below */
 	SHFS_FILTER_COMMAND, /* the beginning of a command id; one of these */
+	SHFS_FILTER_WITHIN,  /* the beginning of a command id; ran in it; one of these */
 	SHFS_FILTER_SESSION, /* the beginning of a session id; one of these */
 	SHFS_FILTER_STATUS,  /* ns: the exit status */
 	SHFS_FILTER_NOT_STATUS,
@@ -103,6 +104,7 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 		  "the text matches this extended regular expression" },                 \
 		{ "cwd", 0, "DIR", "ran in this directory or below" },                   \
 		{ "command", 0, "ID", "the command with this id (may be repeated)" },    \
+		{ "within", 0, "ID", "ran in this command, also on other hosts" },       \
 		{ "session", 0, "ID", "typed in this session" },                         \
 		{ "status", 0, "STATUS",                                                 \
 		  "ended with this: ok, fail, a number, or !number" },                   \

@@ -16,8 +16,7 @@
 /*
  * Notes the difference of real time and boot time in a record. The real time is read
  * first, so if the writer was held up in between the difference is too small: the largest
- * one of a slot is the best. It is written at once, as later records are attributed by
- * it; after the first few records of a slot there is hardly a larger one.
+ * one of a slot is the best. Written at once: later records are attributed by it.
  */
 static int clock_note(struct shfs_ingest *ing, int64_t boot_id, struct shfs_time t)
 {
@@ -793,9 +792,9 @@ static int apply_session(struct shfs_ingest *ing, const char *host,
 		return known;
 	r = shfs_sql_run(
 		ing->index,
-		"INSERT INTO session (id, boot_id, pid_namespace, pid, start_ticks, "
-		"shell,"
-		" tty, cwd, begin_ns, end_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?10, ?10)"
+		"INSERT INTO session (id, boot_id, pid_namespace, pid, start_ticks,"
+		" shell, tty, cwd, begin_ns, end_ns)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?10, ?10)"
 		" ON CONFLICT DO UPDATE SET shell = excluded.shell,"
 		" pid_namespace = max(pid_namespace, excluded.pid_namespace),"
 		" end_ns = max(end_ns, excluded.end_ns)",
@@ -982,17 +981,19 @@ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
                            struct shfs_record *rec)
 {
 	rec->time = sane_time(rec->time);
-	if (rec->type == SHFS_REC_SESSION)
-		return apply_session(ing, host, rec);
-	if (!ing->session.session_id)
+	if (!ing->session.session_id && rec->type != SHFS_REC_SESSION)
 		return SHFS_DROPPED;
 	switch (rec->type) {
+	case SHFS_REC_SESSION:
+		return apply_session(ing, host, rec);
 	case SHFS_REC_BEGIN:
 		return apply_begin(ing, rec);
 	case SHFS_REC_FINISH:
 		return apply_finish(ing, rec);
 	case SHFS_REC_DEFINITION:
 		return apply_definition(ing, rec);
+	case SHFS_REC_ORIGIN:
+		return shfs_origin_add_to_session(ing, rec);
 	default:
 		return apply_uses(ing, rec);
 	}

@@ -119,14 +119,15 @@ static int end_of_command(struct shfs_index *index, int64_t boot_id,
 /* --- tasks --- */
 
 struct task {
-	int64_t id, boot_id, mark_id;
+	int64_t id, boot_id, mark_id, origin_id;
 	uint64_t pid_namespace, start_ticks, parent_start_ticks;
 	uint32_t pid, ppid, pgid, sid, pid_max;
 	unsigned role; /* enum shfs_role */
 };
 #define TASK_COLUMNS                                                                     \
 	"t.task_id, t.boot_id, t.pid_namespace, t.pid, t.start_ticks, t.ppid,"           \
-	" t.parent_start_ticks, t.pgid, t.sid, b.pid_max, t.mark_id, t.role"
+	" t.parent_start_ticks, t.pgid, t.sid, b.pid_max, t.mark_id, t.role,"            \
+	" t.origin_id"
 
 static struct task task_row(sqlite3_stmt *stmt)
 {
@@ -141,6 +142,7 @@ static struct task task_row(sqlite3_stmt *stmt)
 		.pid_max = sqlite3_column_int64(stmt, 9),
 		.mark_id = sqlite3_column_int64(stmt, 10),
 		.role = sqlite3_column_int64(stmt, 11),
+		.origin_id = sqlite3_column_int64(stmt, 12),
 	};
 
 	t.pgid = t.pid + sqlite3_column_int64(stmt, 7);
@@ -338,6 +340,7 @@ static struct shfs_way_step step_of(const struct task *t)
 		.task_id = t->id,
 		.boot_id = t->boot_id,
 		.mark_id = t->mark_id,
+		.origin_id = t->origin_id,
 		.pid_namespace = t->pid_namespace,
 		.start_ticks = t->start_ticks,
 		.parent_start_ticks = t->parent_start_ticks,
@@ -699,8 +702,8 @@ int shfs_marker_command(struct shfs_index *index, int64_t task_id, int64_t *comm
 /*
  * Finds the owner of a process that is no registered shell: the nearest command of a
  * invoker between it and the shell above; else what the shell ran; else, without a shell
- * above, by its group and its marker; else the outermost "sh -c TEXT". make: a command of
- * an invoker that is not known yet is made.
+ * above, by its group and its marker; else the outermost process of its origin, or "sh -c
+ * TEXT". make: a command of an invoker that is not known yet is made.
  */
 static int owner_above(struct shfs_index *index, const struct task *t, bool make,
                        struct shfs_owner *out)
@@ -782,7 +785,7 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 	return 0;
 }
 
-int shfs_session_caller(struct shfs_index *index, int64_t session_id, int64_t *command_id)
+int shfs_caller_here(struct shfs_index *index, int64_t session_id, int64_t *command_id)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	struct shfs_owner owner = { 0 };

@@ -399,7 +399,7 @@ _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id,
 /* A process, its parent, and so on: a way up. at_shell: the last one is a child of a
  * registered shell. */
 struct shfs_way_step {
-	int64_t task_id, boot_id, mark_id;
+	int64_t task_id, boot_id, mark_id, origin_id;
 	uint64_t pid_namespace, start_ticks, parent_start_ticks;
 	uint32_t pid, ppid, sid;
 	unsigned role; /* enum shfs_role, of all its programs */
@@ -427,8 +427,17 @@ _must_check_ int shfs_task_parent(struct shfs_index *index, int64_t task_id,
 /* Gets the command that the marker of a process names; 0: none. */
 _must_check_ int shfs_marker_command(struct shfs_index *index, int64_t task_id,
                                      int64_t *command_id);
-/* Gets the command in which the shell or the invoker of a session was started; 0: none is
- * known. */
+/* The same, but only what the processes of its machine tell. */
+_must_check_ int shfs_caller_here(struct shfs_index *index, int64_t session_id,
+                                  int64_t *command_id);
+
+/* --- origin.c --- */
+
+/* Notes the origin of the session whose hook log is read; its first one counts. */
+_must_check_ int shfs_origin_add_to_session(struct shfs_ingest *ing,
+                                            const struct shfs_record *rec);
+/* Gets the command in which the shell or the invoker of a session was started: on this
+ * machine, or by its origin (store/journal/origin.h) on another; 0: none is known. */
 _must_check_ int shfs_session_caller(struct shfs_index *index, int64_t session_id,
                                      int64_t *command_id);
 
@@ -447,7 +456,7 @@ _must_check_ int shfs_invoker_role(const struct shfs_rec_process *process,
 /*
  * Finds which process on the way up is a command that an invoker gave: 1, and the
  * command's owner, which is made if there is none (make); 0: none is. told: the outermost
- * one with -c TEXT, where nothing else tells whose a process is.
+ * one of the same origin, or with -c TEXT, where nothing else tells whose a process is.
  */
 _must_check_ int shfs_invoker_command(struct shfs_index *index,
                                       const struct shfs_way *way, bool told, bool make,

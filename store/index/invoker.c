@@ -9,6 +9,7 @@
 #include "common/program.h"
 #include "common/quote.h"
 #include "common/redact.h"
+#include "store/journal/origin.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -413,6 +414,7 @@ struct invoker {
 	uint64_t start_ticks; /* of a job: a hash of its name */
 	int64_t task_id;      /* 0: it was not recorded */
 	int64_t caller_id;    /* the command that submitted the job; 0 */
+	int64_t origin_id;    /* of the command's first process; 0 */
 };
 
 /* Takes the first mark behind those that the parent has: "agent claude" of " job slurm 12
@@ -465,12 +467,33 @@ static int make_id(struct shfs_index *index, int64_t boot_id, uint32_t pid,
 	                      start_ticks, &more, 1, out);
 }
 
+static bool is_job(const struct invoker *invoker)
+{
+	return invoker->name.len && begins_with(invoker->name.data, "job ");
+}
+
+/* Makes the public id of the session of an invoker. sshd may run commands of several
+ * origins, by one connection: each has a session of its own. */
+static int make_session_id(struct shfs_index *index, const struct shfs_way_step *root,
+                           const struct invoker *invoker, char out[static 17])
+{
+	_cleanup_buf_ struct shfs_buf origin = { 0 };
+	int r = text_of_string(index, invoker->origin_id, &origin);
+
+	return r ? r
+	         : make_id(index, root->boot_id, invoker->pid, invoker->start_ticks,
+	                   origin.len && !is_job(invoker)
+	                           ? shfs_object_hash64(origin.data, origin.len)
+	                           : 1,
+	                   out);
+}
+
 /* Gets the session of an invoker, and makes it if there is none. */
 static int get_session(struct shfs_index *index, const struct shfs_way_step *root,
                        const struct invoker *invoker, int64_t *out)
 {
 	char id[17];
-	int r = make_id(index, root->boot_id, invoker->pid, invoker->start_ticks, 1, id);
+	int r = make_session_id(index, root, invoker, id);
 
 	if (!r)
 		r = shfs_sql_int(index, out,
@@ -481,14 +504,15 @@ static int get_session(struct shfs_index *index, const struct shfs_way_step *roo
 	r = shfs_sql_run(
 		index,
 		"INSERT INTO session (id, boot_id, pid_namespace, pid, start_ticks,"
-		" shell, tty, cwd, begin_ns, end_ns, invoker, task_id, caller_id)"
-		" VALUES (?, ?, ?, ?, ?, '', '', '', 0, 0, ?, ?, ?)",
+		" shell, tty, cwd, begin_ns, end_ns, invoker, task_id, caller_id,"
+		" origin_id) VALUES (?, ?, ?, ?, ?, '', '', '', 0, 0, ?, ?, ?, ?)",
 		shfs_arg_text(shfs_bytes_str(id)), shfs_arg_int(root->boot_id),
 		shfs_arg_int((int64_t)root->pid_namespace), shfs_arg_int(invoker->pid),
 		shfs_arg_int((int64_t)invoker->start_ticks),
 		shfs_arg_text(
 			(struct shfs_bytes){ invoker->name.data, invoker->name.len }),
-		shfs_arg_id(invoker->task_id), shfs_arg_id(invoker->caller_id));
+		shfs_arg_id(invoker->task_id), shfs_arg_id(invoker->caller_id),
+		shfs_arg_id(invoker->origin_id));
 	*out = sqlite3_last_insert_rowid(index->db);
 	return r;
 }
@@ -680,6 +704,35 @@ static int pick_told(const struct shfs_way *way, size_t *root)
 	return 0;
 }
 
+/* Finds the outermost process of the origin that the nearest one with an origin has: 1.
+ */
+static int pick_by_origin(const struct shfs_way *way, size_t *root)
+{
+	size_t first = 0;
+
+	while (first < way->n && !way->steps[first].origin_id)
+		first++;
+	for (size_t i = first; i < way->n; i++)
+		if (way->steps[i].origin_id == way->steps[first].origin_id)
+			*root = i;
+	return first < way->n;
+}
+
+/* Appends "remote hosta": nothing is known of what runs the commands but whence they
+ * come.
+ */
+static int name_by_origin(struct shfs_index *index, int64_t origin_id,
+                          struct shfs_buf *out)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_origin origin;
+	int r = text_of_string(index, origin_id, &text);
+
+	if (!r && !shfs_origin_parse((struct shfs_bytes){ text.data, text.len }, &origin))
+		shfs_buf_printf(out, "remote %s", origin.host);
+	return r ? r : out->failed ? -ENOMEM : 0;
+}
+
 static int describe_invoker(struct shfs_index *index, const struct shfs_way *way,
                             size_t root, struct invoker *out)
 {
@@ -697,14 +750,16 @@ static int describe_invoker(struct shfs_index *index, const struct shfs_way *way
 	out->task_id = parent ? parent->task_id : 0;
 	if (strcmp(marks.data, above.data) != 0 && marks.len)
 		take_mark(marks.data, above.data, &out->name);
-	if (out->name.len && begins_with(out->name.data, "job ")) {
+	out->origin_id = step->origin_id;
+	if (is_job(out)) {
 		out->pid = 0;
 		out->start_ticks = shfs_object_hash64(out->name.data, out->name.len);
 		out->task_id = step->task_id;
 		return 0;
 	}
 	if (!parent)
-		return 0;
+		return out->name.len ? 0
+		                     : name_by_origin(index, step->origin_id, &out->name);
 	while (out->task_id && is_bare_shell(parent) &&
 	       parent + 1 < way->steps + way->n) {
 		parent++;
@@ -730,7 +785,7 @@ int shfs_invoker_command(struct shfs_index *index, const struct shfs_way *way, b
 	int r, marked;
 
 	if (told) {
-		r = pick_told(way, &root);
+		r = pick_by_origin(way, &root) ?: pick_told(way, &root);
 	} else {
 		r = pick_by_name(index, way, &root);
 		marked = r < 0 ? r : pick_by_mark(index, way, &by_mark);
@@ -750,7 +805,7 @@ int shfs_invoker_command(struct shfs_index *index, const struct shfs_way *way, b
 	if (r <= 0)
 		return r;
 	r = describe_invoker(index, way, root, &invoker);
-	if (!r && invoker.name.len && begins_with(invoker.name.data, "job "))
+	if (!r && is_job(&invoker))
 		r = shfs_marker_command(index, way->steps[root].task_id,
 		                        &invoker.caller_id);
 	if (!r)

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "store/journal/origin.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -61,15 +62,26 @@ static int cache_add(struct shfs_ingest *ing, struct process_key key,
 	return -ENOMEM;
 }
 
-/* Gets the command that the marker names, and its marks; 0: the process has none. */
+/* The strings of a marker; 0: it has none. */
+struct marker {
+	int64_t id; /* the command that it names */
+	int64_t origin_id, mark_id;
+};
+
 static int get_marker(struct shfs_ingest *ing, const struct shfs_record *rec,
-                      int64_t *marker_id, int64_t *mark_id)
+                      struct marker *out)
 {
-	struct shfs_bytes marker = rec->process.marker, marks = shfs_marker_marks(marker);
-	int r = marks.len ? shfs_string_id(ing, marks, mark_id) : 0;
+	struct shfs_bytes marker = rec->process.marker, marks = shfs_marker_marks(marker),
+			  value;
+	struct shfs_origin origin;
+	int r = marks.len ? shfs_string_id(ing, marks, &out->mark_id) : 0;
 
 	marker.len -= marks.len;
-	return !r && marker.len ? shfs_string_id(ing, marker, marker_id) : r;
+	value = shfs_origin_of_marker(marker);
+	marker.len -= value.data ? value.len + 1 : 0;
+	if (!r && value.len && !shfs_origin_parse(value, &origin))
+		r = shfs_string_id(ing, value, &out->origin_id);
+	return !r && marker.len ? shfs_string_id(ing, marker, &out->id) : r;
 }
 
 /* Returns the column parent_start_ticks of the table task. */
@@ -94,9 +106,9 @@ static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t *task_id)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int64_t marker_id = 0, mark_id = 0;
+	struct marker marker = { 0 };
 	unsigned role = 0;
-	int r = get_marker(ing, rec, &marker_id, &mark_id);
+	int r = get_marker(ing, rec, &marker);
 
 	if (!r)
 		r = shfs_invoker_role(p, &role);
@@ -106,17 +118,18 @@ static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
 		ing->index,
 		"INSERT INTO task (task_id, boot_id, pid_namespace, pid, start_ticks,"
 		" ppid, parent_start_ticks, pgid, sid, seen_ns, marker_id, mark_id, role,"
-		" shell) VALUES ((SELECT max(process_id) + 1 FROM process),"
-		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, ?13,"
+		" origin_id, shell) VALUES ((SELECT max(process_id) + 1 FROM process),"
+		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?12, ?13, ?14,"
 		" EXISTS (SELECT 1 FROM session WHERE boot_id = ?1 AND pid = ?3"
 		"  AND start_ticks = ?4 AND pid_namespace IN (0, ?2) AND invoker = ''))",
 		shfs_arg_int(ing->producer.boot_id),
 		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
 		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid), parent_start(p),
 		shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
-		shfs_arg_int(seen_column(rec)), shfs_arg_id(marker_id),
+		shfs_arg_int(seen_column(rec)), shfs_arg_id(marker.id),
 		shfs_arg_int(shfs_namespace_column(ing->producer.pid_namespace)),
-		shfs_arg_id(mark_id), shfs_arg_int(role));
+		shfs_arg_id(marker.mark_id), shfs_arg_int(role),
+		shfs_arg_id(marker.origin_id));
 
 	*task_id = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
@@ -138,20 +151,22 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int64_t marker_id = 0, mark_id = 0;
-	int r = get_marker(ing, rec, &marker_id, &mark_id);
+	struct marker marker = { 0 };
+	int r = get_marker(ing, rec, &marker);
 
 	if (r)
 		return r;
 	r = shfs_sql_run(ing->index,
 	                 "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
 	                 " sid = ?, seen_ns = ?, marker_id = coalesce(?7, marker_id),"
-	                 " mark_id = coalesce(?8, mark_id)"
+	                 " mark_id = coalesce(?8, mark_id),"
+	                 " origin_id = coalesce(?9, origin_id)"
 	                 " WHERE task_id = ?6",
 	                 shfs_arg_int(p->ppid), parent_start(p),
 	                 shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
 	                 shfs_arg_int(seen_column(rec)), shfs_arg_int(task_id),
-	                 shfs_arg_id(marker_id), shfs_arg_id(mark_id));
+	                 shfs_arg_id(marker.id), shfs_arg_id(marker.mark_id),
+	                 shfs_arg_id(marker.origin_id));
 
 	return r ? r : task_revise(ing, task_id);
 }
@@ -161,18 +176,21 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
 static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
                      int64_t task_id)
 {
-	int64_t is_nobodys = 0, marker_id = 0, mark_id = 0;
-	int r = get_marker(ing, rec, &marker_id, &mark_id);
+	struct marker marker = { 0 };
+	int64_t is_nobodys = 0;
+	int r = get_marker(ing, rec, &marker);
 
-	if (!r && (marker_id || mark_id))
+	if (!r && (marker.id || marker.mark_id || marker.origin_id))
 		r = shfs_sql_int(
 			ing->index, &is_nobodys,
 			"UPDATE task SET marker_id = coalesce(marker_id, ?1),"
-			" mark_id = coalesce(mark_id, ?2) WHERE task_id = ?3"
-			" AND (marker_id IS NULL AND ?1 OR mark_id IS NULL AND ?2)"
+			" mark_id = coalesce(mark_id, ?2),"
+			" origin_id = coalesce(origin_id, ?4) WHERE task_id = ?3"
+			" AND (marker_id IS NULL AND ?1 OR mark_id IS NULL AND ?2"
+			"  OR origin_id IS NULL AND ?4)"
 			" RETURNING session_id IS NULL OR ?2 IS NOT NULL",
-			shfs_arg_id(marker_id), shfs_arg_id(mark_id),
-			shfs_arg_int(task_id));
+			shfs_arg_id(marker.id), shfs_arg_id(marker.mark_id),
+			shfs_arg_int(task_id), shfs_arg_id(marker.origin_id));
 	return r > 0 && is_nobodys ? task_revise(ing, task_id) : MIN(r, 0);
 }
 

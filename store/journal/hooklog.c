@@ -2,6 +2,7 @@
 #include "store/journal/hooklog.h"
 
 #include "common/io.h"
+#include "store/journal/origin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -249,6 +250,15 @@ static int parse_uses(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
+/* O1 seq value seq */
+static int parse_origin(const struct shfs_bytes *f, struct shfs_record *rec)
+{
+	struct shfs_origin origin;
+
+	rec->origin.value = f[2];
+	return shfs_origin_parse(f[2], &origin);
+}
+
 /* The records: how many fields each has between RS and LF, with the tag and both sequence
  * numbers, and what parses them. */
 static const struct {
@@ -264,6 +274,7 @@ static const struct {
 	{ "F2", SHFS_REC_FINISH, 10, parse_finish },
 	{ "D1", SHFS_REC_DEFINITION, 6, parse_definition },
 	{ "U1", SHFS_REC_USES, 5, parse_uses },
+	{ "O1", SHFS_REC_ORIGIN, 3, parse_origin },
 };
 
 /* Gets the next field from *p on: the bytes up to a NUL. Returns false if no field ends

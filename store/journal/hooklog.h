@@ -18,6 +18,8 @@
  *   F2 seq number real boot lastpid status user system maxrss seq
  *   D1 seq kind kept name body seq       an alias or a function (common/record.h)
  *   U1 seq number more list seq          what the command uses: numbers of D1 records
+ *   O1 seq value seq                     in which command of maybe another host the
+ *                                        session began (store/journal/origin.h)
  *   X1, and blanks: a record that was forgotten (store/care/forget.h)
  *
  * real is seconds since 1970 with decimals as $EPOCHREALTIME has them ('.' or ',' as the
@@ -42,7 +44,7 @@ _must_check_ int shfs_hooklog_from_memory(const void *data, size_t len,
 void shfs_hooklog_close(struct shfs_hooklog *log);
 
 /* Returns 1 and *rec (strings valid until the next call; type SESSION, BEGIN, FINISH,
- * DEFINITION or USES), or 0 behind the last whole record. */
+ * DEFINITION, USES or ORIGIN), or 0 behind the last whole record. */
 _must_check_ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec);
 /* Takes the next number from the list of USES: the seq of a DEFINITION, of several the
  * last one before in the file. False: that was all. */

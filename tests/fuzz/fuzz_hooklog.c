@@ -3,6 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "store/journal/hooklog.h"
+#include "store/journal/origin.h"
 
 #include <string.h>
 
@@ -41,6 +42,13 @@ static size_t read_all(const uint8_t *data, size_t size, struct shfs_buf *out)
 			while (shfs_hooklog_next_use(&list, &seq))
 				shfs_buf_printf(out, "%llu ", (unsigned long long)seq);
 			FUZZ_ASSERT(!list.len && rec.uses.more <= 1);
+		} else if (rec.type == SHFS_REC_ORIGIN) {
+			struct shfs_origin origin;
+
+			FUZZ_ASSERT(!shfs_origin_parse(rec.origin.value, &origin));
+			shfs_buf_add(out, rec.origin.value.data, rec.origin.value.len);
+			shfs_buf_printf(out, "%s %s %u", origin.host, origin.boot,
+			                origin.pid);
 		} else {
 			FUZZ_ASSERT(rec.type == SHFS_REC_FINISH);
 			shfs_buf_printf(out, "%d", rec.finish.status);

@@ -99,7 +99,8 @@ CREATE TABLE session (
 	-- of a program that runs commands for somebody (invoker.c), else '' and NULL
 	invoker TEXT NOT NULL DEFAULT '', -- kind and name: "agent claude"; pid 0: a job
 	task_id INTEGER,                -- its process, if that is known; of a job one of it
-	caller_id INTEGER               -- the command that submitted the job
+	caller_id INTEGER,              -- the command that submitted the job
+	origin_id INTEGER               -- a string: where it began (store/journal/origin.h)
 ) STRICT;
 CREATE INDEX session_shell ON session (boot_id, pid, start_ticks);
 
@@ -168,6 +169,7 @@ CREATE TABLE task (
 	seen_ns INTEGER NOT NULL,       -- its earliest record, after its begin
 	marker_id INTEGER,              -- a string: that of its first program with one
 	mark_id INTEGER,                -- a string: its marks, likewise
+	origin_id INTEGER,              -- a string: its origin (store/journal/origin.h), likewise
 	role INTEGER NOT NULL,          -- enum shfs_role, of all its programs
 	shell INTEGER NOT NULL,         -- 1: a registered shell, see shell_access
 	session_id INTEGER,

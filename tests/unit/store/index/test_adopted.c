@@ -208,6 +208,97 @@ static void test_marker_that_names_nothing(void **state)
 	kit_close(&k);
 }
 
+/* --- origins --- */
+
+/* The command of another host that a process's marker names as its origin. */
+static const char *origin_of(struct kit *k, uint32_t pid, unsigned number)
+{
+	static char text[160];
+
+	snprintf(text, sizeof(text), "%s:%.8s-%u-%" PRIu64 ":%u", k->store->host,
+	         k->boot_id, pid, kit_ticks(1000 + pid), number);
+	return text;
+}
+
+static void kit_origin(struct kit *k, const char *value)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	kit_tag(k, &b, "O1");
+	kit_field(&b, value);
+	kit_record(k, &b);
+}
+
+/* Session n, with a command of its own, began in a command of session `of`. */
+static void kit_session_of(struct kit *k, uint32_t n, uint32_t of)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "in %u", n);
+	kit_shell(k, n, 1000 + n, 1100 + n);
+	kit_origin(k, origin_of(k, of, 1));
+	kit_origin(k, origin_of(k, n, 1)); /* only the first one counts */
+	kit_begin(k, 1, 2000 + n, 0, text);
+}
+
+#define CALLERS                                                                          \
+	"SELECT group_concat(pid || coalesce('<' || (SELECT text FROM v_command c"       \
+	" WHERE c.command_id = caller_id), ''))"                                         \
+	" FROM (SELECT * FROM v_session ORDER BY pid)"
+
+/* Sessions that lead in a circle began nowhere; those that lead into it did. */
+static void test_origins_in_a_circle(void **state)
+{
+	struct kit k;
+
+	kit_open(&k);
+	kit_session_of(&k, 10, 10);
+	for (uint32_t n = 20; n < 60; n++)
+		kit_session_of(&k, n, n == 59 ? 20 : n + 1);
+	kit_session_of(&k, 70, 30);
+	kit_session_of(&k, 71, 70);
+	kit_session_of(&k, 80, 99); /* which is nowhere */
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 1, CALLERS),
+	                    "10,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,"
+	                    "39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,"
+	                    "59,70<in 30,71<in 70,80");
+	kit_close(&k);
+}
+
+/* A process that nothing else is known of is a command within the origin; one that a
+ * shell here has started is not. */
+static void test_origin_of_a_process(void **state)
+{
+	char marker[200];
+	struct kit k;
+	uint64_t p;
+
+	kit_open(&k);
+	kit_session_of(&k, 10, 99);
+	kit_mount(&k);
+	snprintf(marker, sizeof(marker), "@%s agent claude", origin_of(&k, 10, 1));
+	p = kit_process(&k, 3000, 5e5, 1, 0, .marker = marker);
+	kit_write(&k, p, "a", 5e5 + 10, kit_content(&k, "a", 5e5 + 10));
+	snprintf(marker, sizeof(marker), "@%sx", origin_of(&k, 10, 1)); /* is none */
+	p = kit_process(&k, 3001, 6e5, 1, 0, .marker = marker);
+	kit_write(&k, p, "b", 6e5 + 10, kit_content(&k, "b", 6e5 + 10));
+	snprintf(marker, sizeof(marker), "@%s", origin_of(&k, 10, 1));
+	p = kit_process(&k, 3002, 7e5, 2, 0, .marker = marker);
+	kit_write(&k, p, "c", 7e5 + 10, kit_content(&k, "c", 7e5 + 10));
+	kit_ingest(&k);
+	assert_string_equal(
+		kit_ask(&k, 1,
+	                "SELECT group_concat(coalesce(substr(s.invoker, 1, 7) || '<' || "
+	                "k.text, 'none'))"
+	                " FROM (SELECT * FROM v_access ORDER BY path) a"
+	                " LEFT JOIN v_command c USING (command_id)"
+	                " LEFT JOIN v_session s ON s.session_id = c.session_id"
+	                " LEFT JOIN v_command k ON k.command_id = s.caller_id"),
+		"agent c<in 10,none,remote <in 10");
+	kit_close(&k);
+}
+
 /* The process above is recorded after it, and the ingest that reads that ends before it
  * looks again: the next one does, though it reads nothing. */
 static void test_looked_at_again_by_the_next(void **state)
@@ -247,6 +338,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_group_of_a_long_command),
 	cmocka_unit_test(test_group_behind_a_long_command),
 	cmocka_unit_test(test_marker_that_names_nothing),
+	cmocka_unit_test(test_origins_in_a_circle),
+	cmocka_unit_test(test_origin_of_a_process),
 };
 
 int main(int argc, char **argv)
