@@ -36,7 +36,7 @@ LIBRARIES = {
     r"ini\.h": ({"common"}, "inih"),
     r"archive(_entry)?\.h": ({"query/bundle", "query/export", "query/cmd"}, "libarchive"),
     r"(g|lib)elf\.h": ({"query/bundle"}, "libelf"),
-    r"(md5|sha1|sha2)\.h": ({"query/bundle"}, "libmd"),
+    r"(md5|sha1|sha2)\.h": ({"query/base"}, "libmd"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),
 }
 
