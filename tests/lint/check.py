@@ -293,7 +293,7 @@ OPTION = r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"'
 def commands():
     """name -> (path, line, options) of each command that is not hidden."""
     found = {}
-    for path in sorted(f for f in files(".c") if f.startswith("query/cmd/")):
+    for path in sorted(f for f in files(".c") if f.startswith(("query/cmd/", "query/remote/cmd/"))):
         text = without_comments(read(path))
         for match in re.finditer(r"^const struct shfs_command (shfs_cmd_\w+) = \{(.*?)^\};", text,
                                  re.S | re.M):
