@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define OPTIONS_MAX  48
-#define COMMANDS_MAX 40
+#define COMMANDS_MAX 48
 
 /* In the order of the help. */
 const struct shfs_command *const shfs_commands[] = {
@@ -42,6 +42,10 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_map,
 	&shfs_cmd_export,
 	&shfs_cmd_import,
+	&shfs_cmd_remote,
+	&shfs_cmd_push,
+	&shfs_cmd_pull,
+	&shfs_cmd_clone,
 	&shfs_cmd_browse,
 	&shfs_cmd_cat,
 	&shfs_cmd_diff,

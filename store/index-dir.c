@@ -100,6 +100,11 @@ int index_dir_announce(struct shfs_store *store)
 	                          sizeof(number));
 }
 
+int index_dir_announced(struct shfs_store *store, uint64_t *number)
+{
+	return read_number(store->state_fd, number);
+}
+
 int index_dir_is_stale(struct shfs_store *store, uint64_t *number)
 {
 	uint64_t noted = 0;

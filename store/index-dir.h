@@ -22,8 +22,10 @@ _must_check_ int index_dir_open(const char *store_path, char **path);
  * rows of records that no longer exist. index_dir_announce announces that, afterwards.
  * index_dir_is_stale says whether there was an announcement that this index has not
  * noted; never if the index lies in the store. *number is to be noted by index_dir_note
- * once the index has been emptied.
+ * once the index has been emptied. index_dir_announced gets the number of the last
+ * announcement; 0: there was none.
  */
 _must_check_ int index_dir_announce(struct shfs_store *store);
+_must_check_ int index_dir_announced(struct shfs_store *store, uint64_t *number);
 _must_check_ int index_dir_is_stale(struct shfs_store *store, uint64_t *number);
 _must_check_ int index_dir_note(struct shfs_store *store, uint64_t number);

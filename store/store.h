@@ -46,6 +46,10 @@ struct shfs_store {
 	struct leases *leases;
 	struct pruned *pruned;
 	atomic_uint n_waiting; /* new contents that wait for a commit */
+	/* Packs of contents that were pulled are told from others (shfs_pack_is_pulled).
+	 */
+	bool pulls;        /* puts go to such a pack; set before the first one */
+	bool hides_pulled; /* such packs are not seen */
 };
 
 /*

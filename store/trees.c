@@ -357,6 +357,21 @@ const char *shfs_trees_of_boot(const struct shfs_trees *t, struct shfs_bytes hos
 	return NULL;
 }
 
+const char *shfs_trees_of_file(const struct shfs_trees *t, const char *host,
+                               const char *name)
+{
+	const char *dash = strchr(name, '-');
+
+	for (size_t i = 0; dash && i < t->n; i++) {
+		const struct line *l = &t->lines[i];
+
+		if (l->kind == BOOT && !strcmp(l->words[0], host) &&
+		    !strncmp(l->words[1], dash + 1, SHFS_JOURNAL_BOOT_DIGITS))
+			return is_taken(t, l->words[2]) ? NULL : l->words[2];
+	}
+	return NULL;
+}
+
 void shfs_tree_path(struct shfs_buf *out, const char *tree, struct shfs_bytes path)
 {
 	out->len = 0;

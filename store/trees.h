@@ -70,6 +70,9 @@ _must_check_ int shfs_trees_init(int store_dirfd);
  * NULL: this one. */
 const char *shfs_trees_of_boot(const struct shfs_trees *trees, struct shfs_bytes host,
                                struct shfs_bytes boot);
+/* The same for a file of the journal, whose name has the first digits of the boot. */
+const char *shfs_trees_of_file(const struct shfs_trees *trees, const char *host,
+                               const char *name);
 /* Sets out to the index's path for an absolute path in the tree of that name (NULL or "":
  * this one). */
 void shfs_tree_path(struct shfs_buf *out, const char *tree, struct shfs_bytes path);

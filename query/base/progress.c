@@ -2,6 +2,7 @@
 #include "query/base/progress.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,8 +11,30 @@ static struct {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t ended;
-	const char *what; /* NULL: nothing is in progress */
+	const char *what;           /* NULL: nothing is in progress */
+	_Atomic uint64_t done, all; /* bytes; all 0: not known */
 } progress = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+
+static void draw_bytes(void)
+{
+	uint64_t done = progress.done, all = progress.all, unit = 1 << 20;
+	const char *name = "MiB";
+
+	if (all >= UINT64_C(10) << 30) {
+		unit = 1 << 30;
+		name = "GiB";
+	}
+	dprintf(STDERR_FILENO, ", %.1f of %.1f %s", (double)done / (double)unit,
+	        (double)all / (double)unit, name);
+}
+
+static void draw_line(int seconds)
+{
+	dprintf(STDERR_FILENO, "\r%s, %d s", progress.what, seconds);
+	if (progress.all)
+		draw_bytes();
+	dprintf(STDERR_FILENO, "\033[K");
+}
 
 static void *draw_progress(void *arg)
 {
@@ -26,8 +49,7 @@ static void *draw_progress(void *arg)
 		       !pthread_cond_timedwait(&progress.ended, &progress.mutex, &next))
 			;
 		if (progress.what)
-			dprintf(STDERR_FILENO, "\r%s, %d s\033[K", progress.what,
-			        ++seconds);
+			draw_line(++seconds);
 	}
 	pthread_mutex_unlock(&progress.mutex);
 	if (seconds)
@@ -40,9 +62,16 @@ bool shfs_progress_begin(const char *what)
 	if (progress.what || !isatty(STDERR_FILENO))
 		return false;
 	progress.what = what;
+	progress.done = progress.all = 0;
 	if (pthread_create(&progress.thread, NULL, draw_progress, NULL))
 		progress.what = NULL;
 	return progress.what;
+}
+
+void shfs_progress_bytes(uint64_t done, uint64_t all)
+{
+	progress.done = done;
+	progress.all = all;
 }
 
 void shfs_progress_end(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink.h - where the files of a bundle go: a directory, or a tar. And a SHA-256 of what
- * goes by.
+ * sink.h - where the files of a bundle go: a directory, or a tar.
  *
  * Names are relative. Directories come before what is in them. Each function returns a
  * negative errno: -ENOSPC and the like are of the output.
@@ -9,6 +8,7 @@
 #pragma once
 
 #include "common/buf.h"
+#include "query/base/sha256.h"
 
 #include <sys/types.h>
 
@@ -44,12 +44,3 @@ _must_check_ int shfs_sink_text(struct shfs_sink *sink, const char *name, mode_t
 /* Completes it: a tar gets its end, directories their times. */
 _must_check_ int shfs_sink_finish(struct shfs_sink *sink);
 void shfs_sink_clear(struct shfs_sink *sink);
-
-#define SHFS_SHA256_SIZE 65 /* 64 hex digits and a NUL */
-
-struct shfs_sha256 *shfs_sha256_new(void);
-void shfs_sha256_add(struct shfs_sha256 *hash, const void *data, size_t len);
-/* Frees the hash; NULL is fine (out is then ""). */
-void shfs_sha256_end(struct shfs_sha256 *hash, char out[static SHFS_SHA256_SIZE]);
-/* The hash of all bytes from where fd stands to the end. */
-_must_check_ int shfs_sha256_fd(int fd, char out[static SHFS_SHA256_SIZE]);

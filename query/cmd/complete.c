@@ -17,6 +17,7 @@
 #include "query/base/context.h"
 #include "query/base/model.h"
 #include "query/base/time.h"
+#include "query/remote/place.h"
 
 #include "common/path.h"
 
@@ -280,6 +281,21 @@ static void complete_file(struct shfs_context *ctx, const char *cur, bool needs_
 	puts(needs_version ? ":files @" : ":files");
 }
 
+static int complete_remote(void *arg, const char *name)
+{
+	candidate(arg, name, NULL);
+	return 0;
+}
+
+/* Names of remotes. */
+static void complete_remotes(struct shfs_context *ctx, const char *cur)
+{
+	_cleanup_store_ struct shfs_store *store = NULL;
+
+	if (!shfs_store_open(shfs_context_store_path(ctx), 0, &store))
+		(void)!place_each(store, complete_remote, (void *)cur);
+}
+
 static void complete_value(struct shfs_context *ctx, const char *cur,
                            const struct shfs_option *opt)
 {
@@ -312,6 +328,13 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 		puts(":files");
 	} else if (command == &shfs_cmd_undelete) {
 		complete_removed(ctx, cur);
+		puts(":directories");
+	} else if (!strcmp(args, "[REMOTE]") || command == &shfs_cmd_remote) {
+		if (command != &shfs_cmd_remote || n_before == 1)
+			complete_remotes(ctx, cur);
+		if (command == &shfs_cmd_remote && n_before == 2)
+			puts(":directories");
+	} else if (!strcmp(args, "URL")) {
 		puts(":directories");
 	} else if (!strcmp(args, "SHELL")) {
 		complete_words(cur, args);

@@ -5,6 +5,7 @@
 #include "query/history/entry.h"
 #include "query/history/filter.h"
 #include "query/history/version-spec.h"
+#include "query/remote/place.h"
 #include "query/rerun/before.h"
 
 #include "common/quote.h"
@@ -513,12 +514,45 @@ static int check_reruns(struct job *j)
 	            : 0;
 }
 
+/* Removes what a pull has fetched and not taken. */
+static int check_pulls(struct job *j)
+{
+	int r = place_remove_incoming(j->store);
+
+	if (r == -EBUSY)
+		return refuse_forget("a pull or push of this store is at work", "",
+		                     "try again when it has ended");
+	return r ? explain_forget_failure(j, r) : 0;
+}
+
+static int note_pushed(void *arg, const char *name)
+{
+	struct job *j = arg;
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+	int r = place_open(j->store, name, &place);
+
+	if (!r && (!faccessat(place.dirfd, "pushed", F_OK, 0) ||
+	           !faccessat(place.dirfd, "unfinished", F_OK, 0)))
+		shfs_buf_printf(&j->out, "%s%s", j->out.len ? ", " : "", name);
+	return r;
+}
+
+/* A remote has it until the next push. */
+static void hint_at_remotes(struct job *j)
+{
+	j->out.len = 0;
+	if (!place_each(j->store, note_pushed, j) && j->out.len)
+		shfs_hint("it is still on what was pushed to (%s): shfs push removes it "
+		          "there",
+		          j->out.data);
+}
+
 static int do_it(struct job *j)
 {
 	int r, code;
 
 	j->show = false;
-	code = check_reruns(j) ?: job_begin(j, true);
+	code = check_reruns(j) ?: check_pulls(j) ?: job_begin(j, true);
 	if (!code)
 		code = check_any(j);
 	if (code)
@@ -537,7 +571,10 @@ static int do_it(struct job *j)
 	}
 	if (r)
 		return explain_forget_failure(j, r);
-	return opts.json ? json_forget(j, true) : show_forgotten(j, stdout, "forgotten");
+	code = opts.json ? json_forget(j, true) : show_forgotten(j, stdout, "forgotten");
+	if (!code)
+		hint_at_remotes(j);
+	return code;
 }
 
 /* Completes an interrupted forget. */

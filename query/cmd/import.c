@@ -174,7 +174,7 @@ static int take_data(struct job *j, const char *path)
 	if ((rest = path_after_prefix(path, "shfs/journal/")))
 		return import_file(j, rest);
 	if ((rest = path_after_prefix(path, "shfs/objects/")))
-		return shfs_import_object(j->import, rest, j->data, j->len);
+		return shfs_import_object(j->import, rest, j->data, j->len, NULL);
 	if (!strcmp(path, "shfs/alive"))
 		return shfs_import_alive(j->import, j->data, j->len);
 	if (!strcmp(path, "shfs/trees"))

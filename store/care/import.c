@@ -38,6 +38,7 @@ struct staged {
 	char *host, *name;
 	bool hook_log, known; /* known: it has nothing new */
 	bool alive;           /* its recording had not ended */
+	bool replaces;        /* the hook log here */
 	bool has_archived;    /* archived is set */
 	struct archived archived;
 };
@@ -54,6 +55,7 @@ struct shfs_import {
 	bool has_pruned, has_alive;
 	bool alone; /* the store is locked: nobody records into it */
 	bool trees_changed;
+	bool replaces, leaves_index;
 	struct staged *files;
 	size_t n_files, cap_files;
 	struct boot *boots;
@@ -139,7 +141,7 @@ void shfs_import_free(struct shfs_import *m)
 
 /* --- objects --- */
 
-static int commit(struct shfs_import *m)
+int shfs_import_commit(struct shfs_import *m)
 {
 	int r = m->n_puts && !m->dry_run
 	                ? shfs_object_commit(m->store, m->puts, m->n_puts)
@@ -160,14 +162,14 @@ static int commit(struct shfs_import *m)
 }
 
 int shfs_import_object(struct shfs_import *m, const char *name, const void *data,
-                       size_t len)
+                       size_t len, const struct shfs_object_id *before)
 {
 	struct shfs_object_id id, is;
 	struct shfs_put *put;
 	int r = shfs_object_parse(name, &id);
 
 	if (!r)
-		r = shfs_object_put(m->store, data, len, LEVEL, NULL, &put);
+		r = shfs_object_put(m->store, data, len, LEVEL, before, &put);
 	if (r)
 		return r;
 	is = shfs_put_id(put);
@@ -181,7 +183,7 @@ int shfs_import_object(struct shfs_import *m, const char *name, const void *data
 	if (!r)
 		r = shfs_objects_add(&m->came, &id);
 	if (!r && (m->n_puts == BATCH_MAX || m->put_bytes >= BATCH_BYTES))
-		r = commit(m);
+		r = shfs_import_commit(m);
 	return r;
 }
 
@@ -458,7 +460,7 @@ static int stage_segment(struct merge *m, int dirfd, struct staged *f)
 }
 
 static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f,
-                         const void *data, size_t len)
+                         const void *data, size_t len, bool sealed)
 {
 	struct merge m = { .import = import };
 	int r = forget_open_segment(dirfd, f->name, &m.here);
@@ -466,9 +468,14 @@ static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f
 	if (r == 1) /* there is no segment here, or it cannot be read */
 		m.here = NULL;
 	if (r >= 0)
-		r = shfs_segment_from_memory(data, len, &m.there);
+		r = sealed ? shfs_segment_from_sealed(data, len, &m.there)
+		           : shfs_segment_from_memory(data, len, &m.there);
 	if (!r && m.here && !is_same_instance(&m))
 		r = -EBADMSG;
+	if (!r && import->replaces) {
+		shfs_segment_close(m.here);
+		m.here = NULL;
+	}
 	if (!r)
 		r = shfs_rewrite_new(&m.out);
 	if (!r)
@@ -566,9 +573,9 @@ static int merge_log(int dirfd, struct staged *f, bool try)
 	int r = shfs_read_file_at(dirfd, f->name, LOG_MAX, &ours);
 
 	staged_name(f, name);
-	if (r == -ENOENT && try)
+	if ((r == -ENOENT || f->replaces) && try)
 		return 0;
-	if (r == -ENOENT)
+	if (r == -ENOENT || f->replaces)
 		return renameat(dirfd, name, dirfd, f->name) || fsync(dirfd) ? -errno : 0;
 	if (!r)
 		r = shfs_read_file_at(dirfd, name, LOG_MAX, &theirs);
@@ -631,23 +638,38 @@ static int open_host(struct shfs_import *m, const char *host)
 int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
                      const void *data, size_t len)
 {
+	const bool sealed = shfs_ends_with(name, ".seg.zst");
+	_cleanup_free_ char *whole = strndup(name, strlen(name) - (sealed ? 4 : 0));
 	_cleanup_close_ int dirfd = -1;
 	struct staged *f;
 	int r;
 
-	if (!shfs_journal_is_host(host) || !is_safe_name(name) ||
-	    !(shfs_ends_with(name, ".seg") || shfs_ends_with(name, ".log")))
+	if (!whole)
+		return -ENOMEM;
+	if (!shfs_journal_is_host(host) || !is_safe_name(whole) ||
+	    !(shfs_ends_with(whole, ".seg") || shfs_ends_with(whole, ".log")))
 		return -EINVAL;
-	r = file_new(m, host, name, &f);
+	r = file_new(m, host, whole, &f);
 	if (r)
 		return r;
+	f->replaces = m->replaces;
 	dirfd = open_host(m, host);
 	if (dirfd < 0)
 		return dirfd;
 	if (f->hook_log)
 		return stage_log(m, dirfd, f, data, len);
-	r = merge_segment(m, dirfd, f, data, len);
-	return r > 0 ? merge_segment(m, dirfd, f, data, len) : r;
+	r = merge_segment(m, dirfd, f, data, len, sealed);
+	return r > 0 ? merge_segment(m, dirfd, f, data, len, sealed) : r;
+}
+
+void shfs_import_replace(struct shfs_import *m, bool replaces)
+{
+	m->replaces = replaces;
+}
+
+void shfs_import_leave_index(struct shfs_import *m)
+{
+	m->leaves_index = true;
 }
 
 /* --- recordings that had not ended --- */
@@ -736,7 +758,7 @@ static int install_all(struct shfs_import *m, bool try)
 int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
                        struct shfs_import_stats *stats)
 {
-	int r = commit(m);
+	int r = shfs_import_commit(m);
 
 	if (!r)
 		r = count_missing_objects(m);
@@ -755,7 +777,7 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 	for (size_t i = 0; i < m->n_files; i++)
 		m->stats.files_known += m->files[i].known;
 	m->stats.files = m->n_files;
-	if (!r && !m->dry_run &&
+	if (!r && !m->dry_run && !m->leaves_index &&
 	    (m->trees_changed || m->stats.files_known < m->stats.files))
 		r = index_dir_announce(m->store)
 		            ?: shfs_index_rebuild(m->store, hook_dir, NULL);

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "store/objects/object.h"
 #include "store/store.h"
 #include "store/trees.h"
 
@@ -23,15 +24,24 @@ _must_check_ int shfs_import_new(struct shfs_store *store, bool dry_run,
 /* Ends the import; without shfs_import_finish nothing was imported. NULL is fine. */
 void shfs_import_free(struct shfs_import *import);
 
-/* Adds a file of the journal. -EINVAL: the name is not valid; -EEXIST: it came before;
- * -EBADMSG: damaged; -EPROTONOSUPPORT: another version of shfs made it. */
+/* Adds a file of the journal; a segment may be sealed (NAME.seg.zst). -EINVAL: the name
+ * is not valid; -EEXIST: it came before; -EBADMSG: damaged; -EPROTONOSUPPORT: another
+ * version of shfs made it. */
 _must_check_ int shfs_import_file(struct shfs_import *import, const char *host,
                                   const char *name, const void *data, size_t len);
+/* From now on a file replaces the one of its name here, instead of being merged with it:
+ * it is from the store that recorded it, which may have forgotten some of it. */
+void shfs_import_replace(struct shfs_import *import, bool replaces);
 
-/* Adds an object, by its name (shfs_object_name). -EBADMSG: it is another content;
- * -EEXIST: the store has this name for another content that collides with it. */
+/* Adds an object, by its name (shfs_object_name). before: as for shfs_object_put.
+ * -EBADMSG: it is another content; -EEXIST: the store has this name for another content
+ * that collides with it. */
 _must_check_ int shfs_import_object(struct shfs_import *import, const char *name,
-                                    const void *data, size_t len);
+                                    const void *data, size_t len,
+                                    const struct shfs_object_id *before);
+/* Makes the objects that were added so far durable, so that they can be read. -EEXIST as
+ * above. */
+_must_check_ int shfs_import_commit(struct shfs_import *import);
 
 /* Adds the list of pruned objects (store/objects/pruned.h), among those of the files so
  * far. -EEXIST: it came before; -EBADMSG: damaged. */
@@ -70,6 +80,10 @@ struct shfs_import_stats {
 	char tree[SHFS_TREE_NAME_MAX];
 	bool several_trees;
 };
+
+/* Has shfs_import_finish leave the index as it is: the caller makes it again
+ * (shfs_index_rebuild), if any file was added. */
+void shfs_import_leave_index(struct shfs_import *import);
 
 /* Installs all files, and makes the index again. -EBUSY: the archive has more of files
  * that a producer may be writing now; -EILSEQ: a hook log differs from the one here. */

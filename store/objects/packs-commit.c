@@ -83,8 +83,8 @@ static int take_slot(struct shfs_store *store, struct packs *p)
 static void pack_name(const struct shfs_store *store, const struct packs *p, uint32_t no,
                       char out[static PACK_NAME_BYTES])
 {
-	snprintf(out, PACK_NAME_BYTES, "%s-%" PRIu32 "-%06" PRIu32 ".pack", store->host,
-	         p->slot, no);
+	snprintf(out, PACK_NAME_BYTES, "%s%s-%" PRIu32 "-%06" PRIu32 ".pack",
+	         store->pulls ? PACK_PULLED_PREFIX : "", store->host, p->slot, no);
 }
 
 /* Returns the number of a pack of our slot; -1: it belongs to another producer. */

@@ -334,6 +334,11 @@ static bool is_pack(const char *name)
 	return len > 5 && len < PACK_NAME_BYTES && !strcmp(name + len - 5, ".pack");
 }
 
+bool shfs_pack_is_pulled(const char *name)
+{
+	return !strncmp(name, PACK_PULLED_PREFIX, strlen(PACK_PULLED_PREFIX));
+}
+
 static struct pack *find_pack(struct packs *p, const char *name)
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -468,7 +473,12 @@ void packs_find_gone(struct packs *p)
 	}
 }
 
-static int read_packs_directory(struct packs *p)
+static bool is_seen(const struct shfs_store *store, const char *name)
+{
+	return is_pack(name) && !(store->hides_pulled && shfs_pack_is_pulled(name));
+}
+
+static int read_packs_directory(const struct shfs_store *store, struct packs *p)
 {
 	int fd = openat(p->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -483,7 +493,7 @@ static int read_packs_directory(struct packs *p)
 	}
 	packs_find_gone(p); /* first: another pack may have the name now */
 	while (!r && (e = shfs_readdir(dir, &r)))
-		if (is_pack(e->d_name) && !find_pack(p, e->d_name))
+		if (is_seen(store, e->d_name) && !find_pack(p, e->d_name))
 			r = packs_add(p, e->d_name, &pack);
 	closedir(dir);
 	return r;
@@ -491,7 +501,7 @@ static int read_packs_directory(struct packs *p)
 
 /* Lists the directory if its mtime is new, or so recent that it may have changed again
  * within the same tick of its clock. */
-static int find_new_packs(struct packs *p)
+static int find_new_packs(const struct shfs_store *store, struct packs *p)
 {
 	int64_t now = shfs_clock_ns(CLOCK_REALTIME);
 	struct stat st;
@@ -503,7 +513,7 @@ static int find_new_packs(struct packs *p)
 	    st.st_mtim.tv_nsec == p->dir_mtime.tv_nsec &&
 	    llabs(p->dir_seen_ns - shfs_timespec_ns(st.st_mtim)) > DIR_TICK_NS)
 		return 0;
-	r = read_packs_directory(p);
+	r = read_packs_directory(store, p);
 	if (!r) {
 		p->dir_mtime = st.st_mtim;
 		p->dir_seen_ns = now;
@@ -518,7 +528,7 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 	if (r == -ENOENT)
 		return 0;
 	if (!r)
-		r = find_new_packs(p);
+		r = find_new_packs(store, p);
 	for (size_t i = 0; !r && i < p->n; i++) {
 		r = pack_refresh(p, p->list[i]);
 		if (r == -EIO) { /* frames that can be read are in the tail */

@@ -42,6 +42,11 @@ struct packs *packs_new(void);
 /* Ends what packs_begin began. */
 void packs_free(struct shfs_store *store, struct packs *packs);
 
+/* Is it a pack of contents that came from another store by a pull (shfs_store.pulls)? A
+ * collection may move them to other packs. */
+bool shfs_pack_is_pulled(const char *name);
+#define PACK_PULLED_PREFIX "pulled+"
+
 /* Makes this process a producer: takes the lock of a slot, and reads the directory. Does
  * nothing if it is one. */
 _must_check_ int packs_begin(struct shfs_store *store);

@@ -21,6 +21,7 @@ void fuzz_pack(const uint8_t *data, size_t size);
 void fuzz_packet(const uint8_t *data, size_t size);
 void fuzz_record(const uint8_t *data, size_t size);
 void fuzz_redact(const uint8_t *data, size_t size);
+void fuzz_remote(const uint8_t *data, size_t size);
 void fuzz_rules(const uint8_t *data, size_t size);
 void fuzz_segment(const uint8_t *data, size_t size);
 void fuzz_time(const uint8_t *data, size_t size);

@@ -54,7 +54,7 @@ static int take_object(struct shfs_import *m, char kind, struct shfs_bytes conte
 	if (kind == 'O')
 		shfs_object_hash(content.data, content.len, id.hash);
 	shfs_object_name(&id, name);
-	return shfs_import_object(m, name, content.data, content.len);
+	return shfs_import_object(m, name, content.data, content.len, NULL);
 }
 
 /* data: ids, as a list has them. */

@@ -36,7 +36,7 @@ LIBRARIES = {
     r"ini\.h": ({"common"}, "inih"),
     r"archive(_entry)?\.h": ({"query/bundle", "query/export", "query/cmd"}, "libarchive"),
     r"(g|lib)elf\.h": ({"query/bundle"}, "libelf"),
-    r"(md5|sha1|sha2)\.h": ({"query/bundle"}, "libmd"),
+    r"(md5|sha1|sha2)\.h": ({"query/base"}, "libmd"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),
 }
 
@@ -293,7 +293,7 @@ OPTION = r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"'
 def commands():
     """name -> (path, line, options) of each command that is not hidden."""
     found = {}
-    for path in sorted(f for f in files(".c") if f.startswith("query/cmd/")):
+    for path in sorted(f for f in files(".c") if f.startswith(("query/cmd/", "query/remote/cmd/"))):
         text = without_comments(read(path))
         for match in re.finditer(r"^const struct shfs_command (shfs_cmd_\w+) = \{(.*?)^\};", text,
                                  re.S | re.M):

@@ -500,7 +500,7 @@ static int give_object(const struct shfs_object_id *id, void *arg)
 	int r = shfs_object_read(g->from, id, 8 << 20, &b);
 
 	shfs_object_name(id, name);
-	return r ? r : shfs_import_object(g->to, name, b.data, b.len);
+	return r ? r : shfs_import_object(g->to, name, b.data, b.len, NULL);
 }
 
 static int import(struct shfs_store *store)

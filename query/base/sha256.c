@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* SHA-256, by libmd. */
-#include "query/bundle/sink.h"
+#include "query/base/sha256.h"
 
 #include <errno.h>
 #include <sha2.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define PIECE 65536
 
@@ -48,4 +50,13 @@ int shfs_sha256_fd(int fd, char out[static SHFS_SHA256_SIZE])
 	}
 	shfs_sha256_end(hash, out);
 	return (int)n;
+}
+
+void shfs_sha256_of(const void *data, size_t len, char out[static SHFS_SHA256_SIZE])
+{
+	SHA2_CTX context;
+
+	SHA256Init(&context);
+	SHA256Update(&context, data, len);
+	SHA256End(&context, out);
 }

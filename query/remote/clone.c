@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/remote/clone.h"
+
+#include "common/io.h"
+#include "query/remote/fetch.h"
+#include "query/remote/place.h"
+#include "store/journal/archived.h"
+#include "store/journal/journal.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CLONING    "cloning"    /* below remote/NAME */
+#define INSTALLING "installing" /* all is fetched, and gets its names */
+
+struct clone {
+	struct clone_options options;
+	int dirfd; /* the store's directory */
+	int lock;
+	struct place place; /* remote/NAME there */
+	int cloning;
+	struct manifest now;
+	uint64_t files, damaged;
+};
+
+void clone_free(struct clone *clone)
+{
+	if (!clone)
+		return;
+	clone->place.name = NULL; /* borrowed */
+	clone->place.url = NULL;
+	place_close(&clone->place);
+	manifest_clear(&clone->now);
+	shfs_closep(&clone->cloning);
+	shfs_closep(&clone->lock);
+	shfs_closep(&clone->dirfd);
+	free(clone);
+}
+
+const struct remote_head *clone_head(const struct clone *clone)
+{
+	return &clone->now.head;
+}
+
+uint64_t clone_files(const struct clone *clone)
+{
+	return clone->files;
+}
+
+uint64_t clone_damaged(const struct clone *clone)
+{
+	return clone->damaged;
+}
+
+/* Which files the store gets; NULL: it is not one of them. */
+static const char *cloned_path(const struct remote_file *file)
+{
+	return file_path(file->name, file_kind_of(file->name));
+}
+
+uint64_t clone_bytes(const struct clone *clone)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < clone->now.n; i++)
+		if (cloned_path(&clone->now.files[i]))
+			bytes += clone->now.files[i].bytes;
+	return bytes;
+}
+
+/* --- the directories --- */
+
+static bool has(int dirfd, const char *name)
+{
+	return !faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static int open_below(int dirfd, const char *path)
+{
+	int r = shfs_mkdir_p_at(dirfd, path, 0700), fd;
+
+	if (r)
+		return r;
+	fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The store is the user's alone, also if its directory was made before. */
+static int tighten(int dirfd)
+{
+	struct stat st;
+
+	if (fstat(dirfd, &st))
+		return -errno;
+	if (st.st_uid != geteuid())
+		return -EPERM;
+	return st.st_mode & 077 && fchmod(dirfd, 0700) ? -errno : 0;
+}
+
+/* Opens the directory of the store to be, and what is known of the remote there. */
+static int open_directories(struct clone *c)
+{
+	char path[PLACE_NAME_MAX + 20], installing[PLACE_NAME_MAX + 40];
+	int r = shfs_mkdir_p_at(AT_FDCWD, c->options.store, 0700);
+
+	if (r)
+		return r;
+	c->dirfd = open(c->options.store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->dirfd < 0)
+		return -errno;
+	c->lock = shfs_store_lock(c->options.store, "remote", 0);
+	if (c->lock < 0)
+		return c->lock == -EADDRINUSE ? -EBUSY : c->lock;
+	snprintf(path, sizeof(path), "remote/%s", c->options.name);
+	snprintf(installing, sizeof(installing), "%s/" INSTALLING, path);
+	/* before, a hook may have made its own directories */
+	if ((has(c->dirfd, "format") && !has(c->dirfd, installing)) ||
+	    (has(c->dirfd, "objects") && !has(c->dirfd, path)))
+		return -EEXIST;
+	r = tighten(c->dirfd);
+	if (r)
+		return r;
+	r = c->place.dirfd = open_below(c->dirfd, path);
+	if (r < 0)
+		return r;
+	c->place.name = (char *)c->options.name;
+	c->place.url = (char *)c->options.url;
+	r = c->cloning = open_below(c->place.dirfd, CLONING);
+	return MIN(r, 0);
+}
+
+/* --- fetching --- */
+
+static int fetch_all(struct clone *c, struct fetcher *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->now.n && !r; i++) {
+		const struct remote_file *file = &c->now.files[i];
+		const char *path = cloned_path(file);
+
+		if (!path && file_kind_of(file->name) != FILE_ALIVE)
+			continue;
+		r = fetch_file(f, file, c->cloning, path ?: file->name, NULL);
+		if (r > 0)
+			r = 0; /* it is counted */
+		c->files++;
+	}
+	c->damaged = f->damaged;
+	return r == -ENOENT ? -ENODATA : r;
+}
+
+/* Notes the remote as it is now: the next push goes on from there. */
+static int note_remote(struct clone *c)
+{
+	_cleanup_buf_ struct shfs_buf url = { 0 };
+	int r;
+
+	shfs_buf_printf(&url, "%s\n", c->options.url);
+	if (url.failed)
+		return -ENOMEM;
+	r = shfs_write_file_at(c->place.dirfd, "url", 0600, url.data, url.len);
+	return r ? r : place_write(&c->place, "pushed", &c->now);
+}
+
+int clone_fetch(struct shfs_remote *remote, const char *origin, uint64_t generation,
+                const struct clone_options *options, struct clone **out)
+{
+	struct clone *c = calloc(1, sizeof(*c));
+	struct fetcher f = { .remote = remote,
+		             .origin = origin,
+		             .despite_damage = options->despite_damage,
+		             .progress = options->progress };
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct clone){ .options = *options,
+		             .dirfd = -1,
+		             .lock = -1,
+		             .place.dirfd = -1,
+		             .cloning = -1 };
+	*out = c;
+	r = open_directories(c);
+	if (!r && has(c->place.dirfd, INSTALLING)) /* all was fetched by then */
+		return place_read(&c->place, "pushed", &c->now);
+	if (!r)
+		r = head_fetch(remote, origin, generation, NULL, &c->now);
+	if (!r)
+		r = head_fetch_lists(remote, NULL, &c->now,
+		                     options->despite_damage ? &f.damaged : NULL);
+	f.all_bytes = clone_bytes(c);
+	if (!r && !manifest_find(&c->now, "store/format"))
+		r = -EBADMSG;
+	if (!r)
+		r = fetch_all(c, &f);
+	if (!r)
+		r = note_remote(c);
+	if (!r && syncfs(c->cloning))
+		r = -errno;
+	if (!r)
+		r = place_add_line(&c->place, INSTALLING, "1");
+	fetcher_clear(&f);
+	return r;
+}
+
+/* --- installing --- */
+
+/* Gives a file its name in the store, unless it has it already. */
+static int install(struct clone *c, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+	int r = 0;
+
+	if (slash && !dir)
+		return -ENOMEM;
+	if (!has(c->cloning, path))
+		return 0;
+	if (dir)
+		r = shfs_mkdir_p_at(c->dirfd, dir, 0700);
+	if (!r && renameat(c->cloning, path, c->dirfd, path))
+		r = -errno;
+	return r;
+}
+
+static int install_all(struct clone *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->now.n && !r; i++) {
+		const char *path = cloned_path(&c->now.files[i]);
+
+		if (path && strcmp(path, "format") != 0)
+			r = install(c, path);
+	}
+	/* all of it is durable before there is a store */
+	if (!r && syncfs(c->dirfd))
+		r = -errno;
+	if (!r)
+		r = install(c, "format");
+	return !r && fsync(c->dirfd) ? -errno : r;
+}
+
+/* --- recordings that had not ended --- */
+
+static int read_alive_segment(struct shfs_store *store, const char *host,
+                              const char *name, struct archived *out)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	_cleanup_close_ int dirfd = -1;
+	struct shfs_segment *segment;
+	struct shfs_record rec;
+	uint64_t seq = 0;
+	int r;
+
+	if (!shfs_journal_is_host(host) || strchr(name, '/'))
+		return -EINVAL;
+	shfs_buf_printf(&path, "journal/%s", host);
+	if (path.failed)
+		return -ENOMEM;
+	dirfd = openat(store->dirfd, path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dirfd < 0)
+		return -errno;
+	r = shfs_segment_open(dirfd, name, 0, &segment);
+	if (r)
+		return r;
+	while ((r = shfs_segment_next(segment, &rec)) > 0)
+		seq = MAX(seq, rec.seq);
+	if (!r)
+		r = archived_set(out, host, shfs_segment_producer(segment)->instance,
+		                 seq);
+	shfs_segment_close(segment);
+	return r;
+}
+
+static int note_alive(struct clone *c, struct shfs_store *store)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	char *rest = NULL;
+	int r = shfs_read_file_at(c->cloning, "made/alive", 1u << 30, &text);
+
+	if (r || !text.len)
+		return r == -ENOENT ? 0 : r;
+	for (char *line = strtok_r(text.data, "\n", &rest); line && !r;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char *slash = strchr(line, '/');
+		struct archived archived;
+
+		if (!slash)
+			continue;
+		*slash = '\0';
+		/* one that cannot be read counts as one that ended unexpectedly */
+		if (!read_alive_segment(store, line, slash + 1, &archived))
+			r = archived_add(store, &archived, 1);
+	}
+	return r;
+}
+
+int clone_finish(struct clone *c)
+{
+	_cleanup_store_ struct shfs_store *store = NULL;
+	int r = install_all(c);
+
+	if (!r)
+		r = shfs_store_open(c->options.store, SHFS_STORE_CREATE, &store);
+	if (!r)
+		r = note_alive(c, store);
+	if (!r)
+		r = place_remove_file(&c->place, CLONING);
+	return r ? r : place_remove_file(&c->place, INSTALLING);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clone.h - makes a store of what a store has pushed to a remote: the same store, after
+ * its machine was lost, or to move it. Byte for byte, each piece checked.
+ *
+ * Files are fetched to remote/NAME/cloning in the new store, and get their names when all
+ * are there, the file "format" last: before, there is no store. It may be killed at any
+ * instant, and goes on when it is called again.
+ */
+#pragma once
+
+#include "query/remote/backend.h"
+#include "query/remote/heads.h"
+
+struct clone_options {
+	const char *store, *url, *name; /* of the store and of the remote; borrowed */
+	bool despite_damage;
+	void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
+};
+
+struct clone;
+
+/*
+ * Fetches what the origin has pushed. -EEXIST: there is a store already; -EBADMSG,
+ * -ENODATA: something is damaged or missing on the remote; -EBUSY: another clone is at
+ * work there.
+ */
+_must_check_ int clone_fetch(struct shfs_remote *remote, const char *origin,
+                             uint64_t generation, const struct clone_options *options,
+                             struct clone **out);
+/* Makes it a store. Strangers may have made what was fetched: called in the sandbox. */
+_must_check_ int clone_finish(struct clone *clone);
+void clone_free(struct clone *clone); /* NULL is fine */
+
+const struct remote_head *clone_head(const struct clone *clone);
+uint64_t clone_files(const struct clone *clone);
+uint64_t clone_bytes(const struct clone *clone);
+uint64_t clone_damaged(const struct clone *clone); /* pieces that were left out */

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs pull`: take over what other stores have pushed to a remote. */
+#include "query/remote/pull.h"
+#include "query/base/cmd.h"
+#include "query/base/json.h"
+#include "query/base/model.h"
+#include "query/base/progress.h"
+#include "query/remote/messages.h"
+
+#include "common/quote.h"
+#include "recording/sandbox.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static struct {
+	bool dry_run, json, despite_damage;
+	const char *rate;
+} opts;
+
+static void pull_freep(struct pull **pull)
+{
+	pull_free(*pull);
+}
+
+/* --- errors --- */
+
+static int fail_pull(const struct place *place, const struct shfs_remote *remote,
+                     const struct pull *pull, int error)
+{
+	const char *host = pull ? pull_host(pull) : NULL;
+
+	if (error != -EBADMSG && error != -ENODATA && error != -EEXIST)
+		return remote_fail("pull from", place, remote, error);
+	if (error == -EEXIST)
+		shfs_error("cannot take over what %s has pushed: a content collides with "
+		           "another one here",
+		           host ?: "another store");
+	else
+		shfs_error("cannot pull from %s: %s of what %s has pushed is %s",
+		           place->name, host ? "some" : "something", host ?: "a store",
+		           error == -ENODATA ? "missing there" : "damaged there");
+	if (error != -EEXIST)
+		shfs_hint("shfs remote check %s --read-data says what; shfs pull "
+		          "--despite-damage takes the rest",
+		          place->name);
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- output --- */
+
+static int json_pull(const struct place *place, const struct pull_stats *s)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "pull");
+	shfs_json_bool(&json, "done", !opts.dry_run);
+	shfs_json_str(&json, "remote", place->name);
+	shfs_json_int(&json, "stores", (int64_t)s->stores);
+	shfs_json_int(&json, "stores_new", (int64_t)s->stores_new);
+	shfs_json_int(&json, "files", (int64_t)s->files);
+	shfs_json_int(&json, "objects", (int64_t)s->objects);
+	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(&json, "missing", (int64_t)s->missing);
+	shfs_json_int(&json, "damaged", (int64_t)s->damaged);
+	shfs_json_bool(&json, "forgotten", s->forgotten);
+	if (*s->tree)
+		shfs_json_str(&json, "tree", s->tree);
+	else
+		shfs_json_null(&json, "tree");
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static void warn_of_pull(const struct pull_stats *s)
+{
+	if (s->older)
+		shfs_warn("%" PRIu64 " store%s an older state there than was pulled from "
+		          "another remote: it was left out",
+		          s->older, s->older == 1 ? " has" : "s have");
+	if (s->damaged)
+		shfs_warn("%" PRIu64 " piece%s damaged or missing there, and left out",
+		          s->damaged, s->damaged == 1 ? " is" : "s are");
+	if (s->missing)
+		shfs_warn("%" PRIu64 " content%s neither there nor here", s->missing,
+		          s->missing == 1 ? " is" : "s are");
+	if (!s->not_removed)
+		return;
+	shfs_warn("contents that were forgotten where they were recorded are still here");
+	shfs_hint("something uses the store: shfs gc removes them, or the next pull");
+}
+
+static int show_pull(const struct place *place, const struct pull_stats *s)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	warn_of_pull(s);
+	if (opts.json)
+		return json_pull(place, s);
+	if (!s->stores_new) {
+		shfs_buf_printf(&out, "%s has nothing new\n", place->name);
+		return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	}
+	shfs_buf_printf(&out, "%s from %s: %" PRIu64 " file%s of the journal, ",
+	                opts.dry_run ? "would be pulled" : "pulled", place->name,
+	                s->files, shfs_plural(s->files));
+	if (!opts.dry_run)
+		shfs_buf_printf(&out, "%" PRIu64 " content%s, ", s->objects,
+		                shfs_plural(s->objects));
+	shfs_show_size(&out, s->bytes);
+	shfs_buf_char(&out, '\n');
+	if (*s->tree)
+		shfs_buf_printf(&out, "  the files of %s are %s:/... here\n", s->tree,
+		                s->tree);
+	if (s->forgotten)
+		shfs_buf_str(&out,
+		             "  what was forgotten there since is forgotten here\n");
+	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+/* --- the command --- */
+
+static int take(struct pull *pull)
+{
+	/* strangers may have made what was fetched */
+	int r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
+
+	return r ? r : pull_take(pull);
+}
+
+static int run_pull(struct shfs_context *ctx, int argc, char **argv)
+{
+	const struct pull_options options = { .dry_run = opts.dry_run,
+		                              .despite_damage = opts.despite_damage,
+		                              .progress = shfs_progress_bytes };
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+	_cleanup_remote_ struct shfs_remote *remote = NULL;
+	_cleanup_(pull_freep) struct pull *pull = NULL;
+	_cleanup_close_ int lock = -1;
+
+	if (!store)
+		return code;
+	code = remote_choose(store, argv[0], &place);
+	if (!code)
+		code = remote_lock(store, &lock);
+	if (!code)
+		code = remote_connect("pull from", &place, opts.rate, &remote);
+	if (code)
+		return code;
+	shfs_progress_begin("pulling");
+	r = pull_fetch(&place, remote, &options, &pull);
+	if (!r && !opts.dry_run) {
+		shfs_remote_close(TAKE_PTR(remote));
+		r = take(pull);
+	}
+	shfs_progress_end();
+	return r ? fail_pull(&place, remote, pull, r)
+	         : show_pull(&place, pull_stats(pull));
+}
+
+const struct shfs_command shfs_cmd_pull = {
+	.name = "pull",
+	.args = "[REMOTE]",
+	.summary = "Take over what other stores have pushed to a remote",
+	.description =
+		"Everything is checked first. What this store recorded itself stays as\n"
+		"it is; what others recorded stays apart: its files are named\n"
+		"hostb:~/p/x. What was forgotten where it was recorded is forgotten here.",
+	.options = {
+	{ "dry-run", 'n', NULL, "only show how much would be pulled",
+	  .flag = &opts.dry_run },
+	{ "despite-damage", 0, NULL, "leave out what is damaged there, and take the rest",
+	  .flag = &opts.despite_damage },
+	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
+	  .text = &opts.rate },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
+	.operands = { 0, 1 },
+	.run = run_pull,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs push`: bring what is recorded here to a remote. */
+#include "query/remote/push.h"
+#include "query/base/cmd.h"
+#include "query/base/json.h"
+#include "query/base/model.h"
+#include "query/base/progress.h"
+#include "query/remote/messages.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static struct {
+	bool dry_run, json;
+	const char *rate;
+} opts;
+
+static int json_push(const struct place *place, const struct push_stats *s)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "push");
+	shfs_json_bool(&json, "done", !opts.dry_run);
+	shfs_json_str(&json, "remote", place->name);
+	shfs_json_int(&json, "files", (int64_t)s->files);
+	shfs_json_int(&json, "files_new", (int64_t)s->files_new);
+	shfs_json_int(&json, "blobs", (int64_t)s->blobs);
+	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(&json, "removed", (int64_t)s->removed);
+	shfs_json_int(&json, "generation", (int64_t)s->generation);
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int show_push(const struct place *place, const struct push_stats *s)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	if (s->was_lost)
+		shfs_warn("%s has lost what was pushed there before: all of it is "
+		          "pushed again",
+		          place->name);
+	if (opts.json)
+		return json_push(place, s);
+	if (s->nothing_new) {
+		shfs_buf_printf(&out, "%s has all of it already\n", place->name);
+		return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	}
+	shfs_buf_printf(&out, "%s to %s: %" PRIu64 " of %" PRIu64 " file%s, ",
+	                opts.dry_run ? "would be pushed" : "pushed", place->name,
+	                s->files_new, s->files, shfs_plural(s->files));
+	shfs_show_size(&out, s->bytes);
+	if (s->removed)
+		shfs_buf_printf(&out, "; %" PRIu64 " blob%s removed", s->removed,
+		                s->removed == 1 ? " was" : "s were");
+	shfs_buf_char(&out, '\n');
+	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int run_push(struct shfs_context *ctx, struct shfs_index *index, int argc,
+                    char **argv)
+{
+	struct shfs_store *store = shfs_context_opened(ctx);
+	const struct push_options options = { .dry_run = opts.dry_run,
+		                              .progress = shfs_progress_bytes };
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+	_cleanup_remote_ struct shfs_remote *remote = NULL;
+	_cleanup_close_ int lock = -1;
+	struct push_stats stats;
+	int code = remote_choose(store, argv[0], &place), r;
+
+	if (!code)
+		code = remote_lock(store, &lock);
+	if (!code)
+		code = remote_connect("push to", &place, opts.rate, &remote);
+	if (code)
+		return code;
+	shfs_progress_begin("pushing");
+	r = push_run(index, &place, remote, &options, &stats);
+	shfs_progress_end();
+	return r ? remote_fail("push to", &place, remote, r) : show_push(&place, &stats);
+}
+
+const struct shfs_command shfs_cmd_push = {
+	.name = "push",
+	.args = "[REMOTE]",
+	.summary = "Bring what is recorded here to a remote",
+	.description =
+		"Moves what the remote does not have yet: records, contents, and what\n"
+		"was typed. What was forgotten or pruned here since the last push is\n"
+		"removed there. It may be interrupted: the next push goes on.",
+	.options = {
+	{ "dry-run", 'n', NULL, "only show how much would be moved",
+	  .flag = &opts.dry_run },
+	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
+	  .text = &opts.rate },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
+	.operands = { 0, 1 },
+	.run_on_index = run_push,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* pull-internal.h - what the two halves of a pull share: pull.c, take.c. */
+#pragma once
+
+#include "query/remote/contents.h"
+#include "query/remote/fetch.h"
+#include "query/remote/pull.h"
+
+/* A pack of which pieces were fetched. */
+struct fetched_pack {
+	size_t file;  /* index in `now` */
+	bool *pieces; /* for each piece: it was fetched */
+	bool unknown; /* there is no list of its contents */
+};
+
+/* A store that has pushed. */
+struct pulled_origin {
+	char origin[ORIGIN_SIZE];
+	struct manifest known, now; /* known: when it was pulled last */
+	bool is_own;                /* another copy of this store has pushed */
+	bool replaces;              /* records were changed or removed there since */
+	bool *left_out;             /* for each file of now: it was not fetched whole */
+	struct fetched_pack *packs;
+	size_t n_packs, cap_packs;
+};
+
+struct pull {
+	struct place *place;
+	struct shfs_remote *remote; /* only while it fetches */
+	struct pull_options options;
+	struct pulled_origin *list;
+	size_t n, cap;
+	const char *host; /* at work */
+	struct pull_stats stats;
+};
+
+/* remote/NAME/incoming/ORIGIN, and its path below the store: malloc'ed. */
+_must_check_ int incoming_open(const struct pull *pull, const struct pulled_origin *o);
+char *incoming_path(const struct pull *pull, const struct pulled_origin *o);
+
+/* The name of a pack's copy there. */
+void incoming_pack(const char *pack, char out[static 64]);
+
+/* Was the file not there, or another one, at the last pull? */
+bool is_new_file(const struct pulled_origin *o, const struct remote_file *file);
+
+/* Is the object to be taken: not here, and not pruned here? 1, 0, -errno. */
+_must_check_ int object_is_wanted(struct shfs_store *store,
+                                  const struct shfs_object_id *id);
+
+/* Reads the list of a pack's contents that was fetched. -ENOENT; -EBADMSG. */
+_must_check_ int incoming_contents(int incoming, const char *pack, struct contents *out);
+
+/* Calls fn for each piece, by its number, that has some of an object's frame. */
+static inline void each_piece_of(const struct packed_object *o, size_t n_pieces,
+                                 void (*fn)(void *arg, size_t piece), void *arg)
+{
+	uint64_t end = (uint64_t)o->at + MAX(o->bytes, 1u);
+
+	for (uint64_t i = o->at / PIECE_BYTES; i * PIECE_BYTES < end && i < n_pieces; i++)
+		fn(arg, (size_t)i);
+}
+
+/* Finds the pieces of packs that are to be fetched, and fetches these. */
+_must_check_ int fetch_packs(struct pull *pull, struct pulled_origin *o,
+                             struct fetcher *f, int incoming);

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/remote/pull.h"
+
+#include "common/io.h"
+#include "query/remote/heads.h"
+#include "query/remote/pull-internal.h"
+#include "store/objects/content.h"
+#include "store/objects/object.h"
+#include "store/objects/pruned.h"
+#include "store/trees.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void pull_free(struct pull *pull)
+{
+	if (!pull)
+		return;
+	for (size_t i = 0; i < pull->n; i++) {
+		manifest_clear(&pull->list[i].known);
+		manifest_clear(&pull->list[i].now);
+		free(pull->list[i].left_out);
+		for (size_t j = 0; j < pull->list[i].n_packs; j++)
+			free(pull->list[i].packs[j].pieces);
+		free(pull->list[i].packs);
+	}
+	free(pull->list);
+	free(pull);
+}
+
+const struct pull_stats *pull_stats(const struct pull *pull)
+{
+	return &pull->stats;
+}
+
+const char *pull_host(const struct pull *pull)
+{
+	return pull->host;
+}
+
+/* --- where it is fetched to --- */
+
+char *incoming_path(const struct pull *pull, const struct pulled_origin *o)
+{
+	char *path;
+
+	if (asprintf(&path, "remote/%s/incoming/%s", pull->place->name, o->origin) < 0)
+		return NULL;
+	return path;
+}
+
+int incoming_open(const struct pull *pull, const struct pulled_origin *o)
+{
+	_cleanup_free_ char *path = incoming_path(pull, o);
+	int r = path ? shfs_mkdir_p_at(pull->place->store->dirfd, path, 0700) : -ENOMEM;
+	int fd;
+
+	if (r)
+		return r;
+	fd = openat(pull->place->store->dirfd, path,
+	            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+void incoming_pack(const char *pack, char out[static 64])
+{
+	snprintf(out, 64, "objects/packs/p-%016" PRIx64 ".pack",
+	         shfs_object_hash64(pack, strlen(pack)));
+}
+
+/* --- which stores have something new --- */
+
+bool is_new_file(const struct pulled_origin *o, const struct remote_file *file)
+{
+	const struct remote_file *known = manifest_find(&o->known, file->name);
+
+	return !known || !remote_file_equal(known, file);
+}
+
+int object_is_wanted(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	int r = content_look(store, id);
+
+	if (r != -ENOENT)
+		return r == -EBADMSG ? 1 : MIN(r, 0);
+	r = shfs_object_was_pruned(store, id);
+	return r < 0 ? r : !r;
+}
+
+struct most_rewrites {
+	const char *origin;
+	uint64_t n;
+};
+
+static int note_rewrites(void *arg, const struct manifest *m)
+{
+	struct most_rewrites *most = arg;
+
+	if (!strcmp(m->head.origin, most->origin))
+		most->n = MAX(most->n, m->head.rewrites);
+	return 0;
+}
+
+struct all_places {
+	struct shfs_store *store;
+	struct most_rewrites most;
+};
+
+static int note_rewrites_of_place(void *arg, const char *name)
+{
+	struct all_places *all = arg;
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+	int r = place_open(all->store, name, &place);
+
+	return r ? r : place_each_pulled(&place, note_rewrites, &all->most);
+}
+
+/* Reads what is known of the origin. The manifest stays empty if it was not pulled. */
+static int read_known(struct pull *pull, struct pulled_origin *o)
+{
+	char file[ORIGIN_SIZE + 8] = "pushed";
+	int r;
+
+	if (!o->is_own)
+		snprintf(file, sizeof(file), "pulled/%s", o->origin);
+	r = place_read(pull->place, file, &o->known);
+	return r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
+}
+
+/* Looks at an origin: 1: it has something new; 0. */
+static int look_at_origin(struct pull *pull, struct pulled_origin *o, uint64_t generation)
+{
+	struct all_places all = { .store = pull->place->store, .most.origin = o->origin };
+	int r = read_known(pull, o);
+
+	/* an older one: the listing came late, or a newer head was lost */
+	if (r || generation < o->known.head.generation ||
+	    (generation == o->known.head.generation && !pull->options.despite_damage))
+		return r;
+	r = head_fetch(pull->remote, o->origin, generation, NULL, &o->now);
+	if (!r)
+		pull->host = o->now.head.host;
+	if (!r)
+		r = place_each(all.store, note_rewrites_of_place, &all);
+	if (r)
+		return r;
+	if (o->now.head.rewrites < all.most.n) {
+		pull->stats.older++;
+		return 0;
+	}
+	o->replaces = !o->is_own && all.most.n && o->now.head.rewrites > all.most.n;
+	r = head_fetch_lists(pull->remote, &o->known, &o->now,
+	                     pull->options.despite_damage ? &pull->stats.damaged : NULL);
+	if (!r && !(o->left_out = calloc(o->now.n + 1, sizeof(*o->left_out))))
+		r = -ENOMEM;
+	return r ? r : 1;
+}
+
+static int find_origins(struct pull *pull)
+{
+	_cleanup_heads_ struct heads heads = { 0 };
+	_cleanup_trees_ struct shfs_trees *trees = NULL;
+	_cleanup_(shfs_tree_identity_clear) struct shfs_tree_identity here = { 0 };
+	int r = shfs_trees_load(pull->place->store, &trees);
+
+	if (!r)
+		r = shfs_trees_settle(pull->place->store, trees);
+	if (!r)
+		r = shfs_trees_here(trees, &here);
+	if (!r)
+		r = heads_find(pull->remote, &heads);
+	for (size_t i = 0; i < heads.n && r >= 0; i++) {
+		struct pulled_origin *o;
+
+		if (!MAKE_ROOM(pull->list, pull->n, pull->cap))
+			return -ENOMEM;
+		o = &pull->list[pull->n++];
+		*o = (struct pulled_origin){ 0 };
+		memcpy(o->origin, heads.list[i].origin, ORIGIN_SIZE);
+		o->is_own = !strcmp(o->origin, here.store);
+		r = look_at_origin(pull, o, heads.list[i].generation);
+		pull->stats.stores += !o->is_own;
+		if (r > 0) {
+			pull->stats.stores_new++;
+			continue;
+		}
+		manifest_clear(&o->known);
+		manifest_clear(&o->now);
+		free(o->left_out);
+		pull->n--;
+	}
+	return MIN(r, 0);
+}
+
+/* --- fetching --- */
+
+static int fetch_to(struct pulled_origin *o, struct fetcher *f, int incoming,
+                    const struct remote_file *file, const char *path)
+{
+	int r = fetch_file(f, file, incoming, path, NULL);
+
+	if (r > 0)
+		o->left_out[file - o->now.files] = true;
+	return r == -ENOENT ? -ENODATA : MIN(r, 0);
+}
+
+/* Which small files are fetched, and where to. NULL: it is not. */
+static const char *small_path(const struct pulled_origin *o,
+                              const struct remote_file *file)
+{
+	switch (file_kind_of(file->name)) {
+	case FILE_STORE:
+		return !strcmp(file->name, "store/format")   ? "format"
+		       : !strcmp(file->name, "store/pruned") ? "made/pruned"
+		                                             : NULL;
+	case FILE_TREES:
+	case FILE_ALIVE:
+		return file->name;
+	case FILE_SEGMENT:
+	case FILE_HOOK_LOG:
+	case FILE_CONTENTS:
+	case FILE_LOOSE:
+		return is_new_file(o, file) ? file->name : NULL;
+	default:
+		return NULL;
+	}
+}
+
+/* A loose object needs no list: its name says which it is. */
+static int fetch_loose(struct pull *pull, struct pulled_origin *o, struct fetcher *f,
+                       int incoming, const struct remote_file *file)
+{
+	struct shfs_object_id id;
+	int r = file_loose_id(file->name, &id);
+
+	if (!r)
+		r = object_is_wanted(pull->place->store, &id);
+	if (r <= 0)
+		return r;
+	if (pull->options.dry_run) {
+		pull->stats.bytes += file->bytes;
+		return 0;
+	}
+	return fetch_to(o, f, incoming, file, file->name);
+}
+
+static int fetch_files(struct pull *pull, struct pulled_origin *o, struct fetcher *f,
+                       int incoming)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < o->now.n && !r; i++) {
+		const struct remote_file *file = &o->now.files[i];
+		const char *path = small_path(o, file);
+		enum file_kind kind = file_kind_of(file->name);
+
+		if (!path || kind == FILE_LOOSE)
+			continue;
+		f->all_bytes += file->bytes;
+		r = fetch_to(o, f, incoming, file, path);
+		pull->stats.files += kind == FILE_SEGMENT || kind == FILE_HOOK_LOG;
+	}
+	for (size_t i = 0; i < o->now.n && !r; i++)
+		if (file_kind_of(o->now.files[i].name) == FILE_LOOSE &&
+		    is_new_file(o, &o->now.files[i]))
+			r = fetch_loose(pull, o, f, incoming, &o->now.files[i]);
+	return r;
+}
+
+static int fetch_origin(struct pull *pull, struct pulled_origin *o)
+{
+	struct fetcher f = { .remote = pull->remote,
+		             .origin = o->origin,
+		             .despite_damage = pull->options.despite_damage,
+		             .progress = pull->options.progress };
+	_cleanup_close_ int incoming = incoming_open(pull, o);
+	int r = MIN(incoming, 0);
+
+	pull->host = o->now.head.host;
+	if (!r)
+		r = fetch_files(pull, o, &f, incoming);
+	if (!r)
+		r = fetch_packs(pull, o, &f, incoming);
+	pull->stats.damaged += f.damaged;
+	fetcher_clear(&f);
+	return r;
+}
+
+int pull_fetch(struct place *place, struct shfs_remote *remote,
+               const struct pull_options *options, struct pull **out)
+{
+	struct pull *pull = calloc(1, sizeof(*pull));
+	uint64_t got;
+	int r;
+
+	if (!pull)
+		return -ENOMEM;
+	*out = pull;
+	pull->place = place;
+	pull->remote = remote;
+	pull->options = *options;
+	r = remote_look(remote);
+	if (!r)
+		r = find_origins(pull);
+	got = remote->got_bytes;
+	for (size_t i = 0; i < pull->n && !r; i++)
+		r = fetch_origin(pull, &pull->list[i]);
+	if (!options->dry_run)
+		pull->stats.bytes = remote->got_bytes - got;
+	if (!r)
+		pull->host = NULL;
+	pull->remote = NULL;
+	return r;
+}
