@@ -11,7 +11,7 @@
 struct checking {
 	struct shfs_remote *remote;
 	struct remote_check *check;
-	struct manifest now; /* of the origin that is looked at */
+	struct manifest now; /* of the store that is looked at */
 	struct blobs needed; /* kept: it was listed */
 	uint64_t done_bytes, all_bytes;
 };
@@ -21,7 +21,7 @@ static int report(struct checking *c, enum remote_problem_kind kind, const char 
 {
 	const struct remote_problem problem = {
 		.kind = kind,
-		.origin = c->now.head.origin,
+		.store_id = c->now.head.store_id,
 		.host = c->now.head.host,
 		.blob = blob,
 		.file = file,
@@ -56,8 +56,8 @@ static int read_lists(struct checking *c)
 		const struct list_ref *list = &c->now.lists[i];
 		_cleanup_buf_ struct shfs_buf text = { 0 };
 
-		r = blob_fetch(c->remote, c->now.head.origin, list->blob, 0, list->bytes,
-		               list->sha, &text);
+		r = blob_fetch(c->remote, c->now.head.store_id, list->blob, 0,
+		               list->bytes, list->sha, &text);
 		if (!r)
 			r = list_parse(text.data ?: "", text.len, &c->now);
 		if (is_of_blob(r))
@@ -81,7 +81,7 @@ static const char *file_of_blob(const struct manifest *m, const char *blob)
 static int look_at_blob(void *arg, const char *name, uint64_t bytes)
 {
 	struct checking *c = arg;
-	const char *blob = blob_parse_name(c->now.head.origin, name);
+	const char *blob = blob_parse_name(c->now.head.store_id, name);
 	struct blob *needed = blob ? blobs_find(&c->needed, blob) : NULL;
 
 	if (!needed) {
@@ -104,7 +104,7 @@ static int look_for_blob(struct checking *c, struct blob *blob)
 	uint64_t bytes;
 	int r;
 
-	blob_name(c->now.head.origin, blob->name, name);
+	blob_name(c->now.head.store_id, blob->name, name);
 	r = shfs_remote_stat(c->remote, name, &bytes);
 	if (!r)
 		return look_at_blob(c, name, bytes);
@@ -119,7 +119,7 @@ static int look_at_blobs(struct checking *c)
 	char dir[REMOTE_NAME_SIZE];
 	int r = blobs_add_all(&c->needed, &c->now);
 
-	snprintf(dir, sizeof(dir), REMOTE_DATA "/%s", c->now.head.origin);
+	snprintf(dir, sizeof(dir), REMOTE_DATA "/%s", c->now.head.store_id);
 	if (!r)
 		r = shfs_remote_list(c->remote, dir, look_at_blob, c);
 	for (struct blob *b = c->needed.set; b && !r; b = b->hh.next)
@@ -182,7 +182,7 @@ static int read_blob(struct checking *c, const struct checked_piece *pieces, siz
 
 	if (needed && needed->total) /* it was reported */
 		return 0;
-	blob_name(c->now.head.origin, blob, name);
+	blob_name(c->now.head.store_id, blob, name);
 	r = shfs_remote_get(c->remote, name, 0, PIECE_BYTES, &bytes);
 	c->done_bytes += bytes.len;
 	if (c->check->progress)
@@ -214,12 +214,12 @@ static int read_blobs(struct checking *c)
 
 /* --- all --- */
 
-static int check_origin(struct checking *c, const struct head_ref *head)
+static int check_store(struct checking *c, const struct head_ref *head)
 {
-	int r = head_fetch(c->remote, head->origin, head->generation, NULL, &c->now);
+	int r = head_fetch(c->remote, head->store_id, head->generation, NULL, &c->now);
 
 	if (is_of_blob(r)) {
-		memcpy(c->now.head.origin, head->origin, ORIGIN_SIZE);
+		memcpy(c->now.head.store_id, head->store_id, STORE_ID_SIZE);
 		r = report(c, REMOTE_HEAD, NULL, NULL);
 	} else if (!r) {
 		r = read_lists(c);
@@ -243,7 +243,7 @@ int remote_check_run(struct shfs_remote *remote, struct remote_check *check)
 		r = heads_find(remote, &heads);
 	for (size_t i = 0; i < heads.n && !r; i++) {
 		check->stores++;
-		r = check_origin(&c, &heads.list[i]);
+		r = check_store(&c, &heads.list[i]);
 	}
 	return r;
 }

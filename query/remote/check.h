@@ -14,9 +14,9 @@ enum remote_problem_kind {
 
 struct remote_problem {
 	enum remote_problem_kind kind;
-	const char *origin, *host; /* host: "" if the head cannot be read */
-	const char *blob;          /* NULL: it is a head */
-	const char *file;          /* one that has bytes in the blob; NULL: a list */
+	const char *store_id, *host; /* host: "" if the head cannot be read */
+	const char *blob;            /* NULL: it is a head */
+	const char *file;            /* one that has bytes in the blob; NULL: a list */
 };
 
 struct remote_check {

@@ -168,12 +168,12 @@ static int note_remote(struct clone *c)
 	return r ? r : place_write(&c->place, "pushed", &c->now);
 }
 
-int clone_fetch(struct shfs_remote *remote, const char *origin, uint64_t generation,
+int clone_fetch(struct shfs_remote *remote, const char *store_id, uint64_t generation,
                 const struct clone_options *options, struct clone **out)
 {
 	struct clone *c = calloc(1, sizeof(*c));
 	struct fetcher f = { .remote = remote,
-		             .origin = origin,
+		             .store_id = store_id,
 		             .despite_damage = options->despite_damage,
 		             .progress = options->progress };
 	int r;
@@ -190,7 +190,7 @@ int clone_fetch(struct shfs_remote *remote, const char *origin, uint64_t generat
 	if (!r && has(c->place.dirfd, INSTALLING)) /* all was fetched by then */
 		return place_read(&c->place, "pushed", &c->now);
 	if (!r)
-		r = head_fetch(remote, origin, generation, NULL, &c->now);
+		r = head_fetch(remote, store_id, generation, NULL, &c->now);
 	if (!r)
 		r = head_fetch_lists(remote, NULL, &c->now,
 		                     options->despite_damage ? &f.damaged : NULL);

@@ -21,11 +21,11 @@ struct clone_options {
 struct clone;
 
 /*
- * Fetches what the origin has pushed. -EEXIST: there is a store already; -EBADMSG,
+ * Fetches what the store has pushed. -EEXIST: there is a store already; -EBADMSG,
  * -ENODATA: something is damaged or missing on the remote; -EBUSY: another clone is at
  * work there.
  */
-_must_check_ int clone_fetch(struct shfs_remote *remote, const char *origin,
+_must_check_ int clone_fetch(struct shfs_remote *remote, const char *store_id,
                              uint64_t generation, const struct clone_options *options,
                              struct clone **out);
 /* Makes it a store. Strangers may have made what was fetched: called in the sandbox. */

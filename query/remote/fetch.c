@@ -25,7 +25,7 @@ static int fetch_blob(struct fetcher *f, const char *blob)
 		return 0;
 	*f->blob = '\0';
 	f->bytes.len = 0;
-	blob_name(f->origin, blob, name);
+	blob_name(f->store_id, blob, name);
 	r = shfs_remote_get(f->remote, name, 0, PIECE_BYTES, &f->bytes);
 	if (!r)
 		memcpy(f->blob, blob, SHFS_SHA256_SIZE);

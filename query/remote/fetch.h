@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fetch.h - gets files of an origin from a remote, each piece checked by its hash. */
+/* fetch.h - gets files of a store from a remote, each piece checked by its hash. */
 #pragma once
 
 #include "query/remote/backend.h"
@@ -7,7 +7,7 @@
 
 struct fetcher {
 	struct shfs_remote *remote;
-	const char *origin;
+	const char *store_id;
 	/* A piece that is damaged or missing is left out, and counted; else it ends a
 	 * fetch. */
 	bool despite_damage;

@@ -61,12 +61,12 @@ static int note_head(void *arg, const char *name, uint64_t bytes)
 	struct heads *heads = arg;
 	struct head_ref ref;
 
-	if (!head_parse_name(name, ref.origin, &ref.generation))
+	if (!head_parse_name(name, ref.store_id, &ref.generation))
 		return 0;
 	for (size_t i = 0; i < heads->n; i++) {
 		struct head_ref *other = &heads->list[i], less = ref;
 
-		if (strcmp(other->origin, ref.origin) != 0)
+		if (strcmp(other->store_id, ref.store_id) != 0)
 			continue;
 		if (ref.generation > other->generation) {
 			less = *other;
@@ -77,10 +77,10 @@ static int note_head(void *arg, const char *name, uint64_t bytes)
 	return add_ref(&heads->list, &heads->n, &heads->cap, &ref);
 }
 
-static int compare_origins(const void *a, const void *b)
+static int compare_store_ids(const void *a, const void *b)
 {
-	return strcmp(((const struct head_ref *)a)->origin,
-	              ((const struct head_ref *)b)->origin);
+	return strcmp(((const struct head_ref *)a)->store_id,
+	              ((const struct head_ref *)b)->store_id);
 }
 
 int heads_find(struct shfs_remote *remote, struct heads *out)
@@ -91,21 +91,21 @@ int heads_find(struct shfs_remote *remote, struct heads *out)
 	if (r)
 		return r;
 	if (heads.n)
-		qsort(heads.list, heads.n, sizeof(*heads.list), compare_origins);
+		qsort(heads.list, heads.n, sizeof(*heads.list), compare_store_ids);
 	*out = heads;
 	heads = (struct heads){ 0 };
 	return 0;
 }
 
-uint64_t heads_newest(const struct heads *heads, const char *origin)
+uint64_t heads_newest(const struct heads *heads, const char *store_id)
 {
 	for (size_t i = 0; i < heads->n; i++)
-		if (!strcmp(heads->list[i].origin, origin))
+		if (!strcmp(heads->list[i].store_id, store_id))
 			return heads->list[i].generation;
 	return 0;
 }
 
-int head_fetch(struct shfs_remote *remote, const char *origin, uint64_t generation,
+int head_fetch(struct shfs_remote *remote, const char *store_id, uint64_t generation,
                char *sha, struct manifest *out)
 {
 	_cleanup_manifest_ struct manifest m = { 0 };
@@ -113,11 +113,11 @@ int head_fetch(struct shfs_remote *remote, const char *origin, uint64_t generati
 	char name[REMOTE_NAME_SIZE];
 	int r;
 
-	head_name(origin, generation, name);
+	head_name(store_id, generation, name);
 	r = shfs_remote_get(remote, name, 0, HEAD_MAX, &text);
 	if (!r)
 		r = head_parse(text.data ?: "", text.len, &m);
-	if (!r && (strcmp(m.head.origin, origin) || m.head.generation != generation))
+	if (!r && (strcmp(m.head.store_id, store_id) || m.head.generation != generation))
 		r = -EBADMSG;
 	if (r)
 		return r;
@@ -128,14 +128,14 @@ int head_fetch(struct shfs_remote *remote, const char *origin, uint64_t generati
 	return 0;
 }
 
-int blob_fetch(struct shfs_remote *remote, const char *origin, const char *blob,
+int blob_fetch(struct shfs_remote *remote, const char *store_id, const char *blob,
                uint32_t at, uint32_t bytes, const char *sha, struct shfs_buf *out)
 {
 	char name[REMOTE_NAME_SIZE], got[SHFS_SHA256_SIZE];
 	size_t before = out->len;
 	int r;
 
-	blob_name(origin, blob, name);
+	blob_name(store_id, blob, name);
 	r = shfs_remote_get(remote, name, at, bytes, out);
 	if (r)
 		return r;
@@ -200,7 +200,7 @@ static int fetch_list(struct shfs_remote *remote, const struct known_lists *here
 		if (!strcmp(here->list[i].sha, list->sha))
 			return list_parse(here->list[i].text.data, here->list[i].text.len,
 			                  m);
-	r = blob_fetch(remote, m->head.origin, list->blob, 0, list->bytes, list->sha,
+	r = blob_fetch(remote, m->head.store_id, list->blob, 0, list->bytes, list->sha,
 	               &text);
 	return r ? r : list_parse(text.data ?: "", text.len, m);
 }

@@ -168,9 +168,9 @@ static char *copy_text(const char *text, size_t len, int *r)
 static void print_head_lines(const struct remote_head *h, struct shfs_buf *out)
 {
 	shfs_buf_printf(out,
-	                "origin %s\ngeneration %" PRIu64 "\nrewrites %" PRIu64
+	                "store %s\ngeneration %" PRIu64 "\nrewrites %" PRIu64
 	                "\ntime %" PRIu64 "\nhost %s\n",
-	                h->origin, h->generation, h->rewrites, (uint64_t)h->time_ns,
+	                h->store_id, h->generation, h->rewrites, (uint64_t)h->time_ns,
 	                h->host);
 }
 
@@ -179,8 +179,8 @@ static int take_head_line(const struct line *l, struct remote_head *h)
 {
 	uint64_t time;
 
-	if (is_line(l, "origin", 2) && origin_is_valid(l->words[1])) {
-		memcpy(h->origin, l->words[1], ORIGIN_SIZE);
+	if (is_line(l, "store", 2) && store_id_is_valid(l->words[1])) {
+		memcpy(h->store_id, l->words[1], STORE_ID_SIZE);
 		return 1;
 	}
 	if (is_line(l, "host", 2) && shfs_journal_is_host(l->words[1])) {
@@ -201,7 +201,7 @@ static int take_head_line(const struct line *l, struct remote_head *h)
 
 static bool has_head(const struct remote_head *h)
 {
-	return *h->origin && *h->host && h->generation;
+	return *h->store_id && *h->host && h->generation;
 }
 
 /* The sum of all lines before it, which is the last line. */

@@ -43,9 +43,9 @@ struct list_ref {
 };
 
 struct remote_head {
-	char origin[ORIGIN_SIZE]; /* the id of the store (store/trees.h) */
-	char host[65];            /* of the machine that pushed it */
-	uint64_t generation;      /* 1, 2, ... */
+	char store_id[STORE_ID_SIZE]; /* the id of the store (store/trees.h) */
+	char host[65];                /* of the machine that pushed it */
+	uint64_t generation;          /* 1, 2, ... */
 	uint64_t rewrites; /* grows when records are changed or removed: by a forget */
 	int64_t time_ns;
 };

@@ -16,9 +16,9 @@ static bool is_hex(const char *text, size_t n)
 	return strspn(text, HEX) == n && !text[n];
 }
 
-bool origin_is_valid(const char *origin)
+bool store_id_is_valid(const char *store_id)
 {
-	return is_hex(origin, ORIGIN_SIZE - 1);
+	return is_hex(store_id, STORE_ID_SIZE - 1);
 }
 
 bool sha256_is_valid(const char *sha)
@@ -28,46 +28,47 @@ bool sha256_is_valid(const char *sha)
 
 /* --- on the remote --- */
 
-void head_name(const char *origin, uint64_t generation, char out[static REMOTE_NAME_SIZE])
+void head_name(const char *store_id, uint64_t generation,
+               char out[static REMOTE_NAME_SIZE])
 {
-	snprintf(out, REMOTE_NAME_SIZE, REMOTE_HEADS "/%s-%08" PRIu64, origin,
+	snprintf(out, REMOTE_NAME_SIZE, REMOTE_HEADS "/%s-%08" PRIu64, store_id,
 	         generation);
 }
 
-bool head_parse_name(const char *name, char origin[static ORIGIN_SIZE],
+bool head_parse_name(const char *name, char store_id[static STORE_ID_SIZE],
                      uint64_t *generation)
 {
 	const size_t at = strlen(REMOTE_HEADS "/");
-	char again[REMOTE_NAME_SIZE], found[ORIGIN_SIZE];
+	char again[REMOTE_NAME_SIZE], found[STORE_ID_SIZE];
 	uint64_t n;
 
 	if (strncmp(name, REMOTE_HEADS "/", at) ||
-	    strnlen(name + at, ORIGIN_SIZE) < ORIGIN_SIZE ||
-	    name[at + ORIGIN_SIZE - 1] != '-')
+	    strnlen(name + at, STORE_ID_SIZE) < STORE_ID_SIZE ||
+	    name[at + STORE_ID_SIZE - 1] != '-')
 		return false;
 	snprintf(found, sizeof(found), "%s", name + at);
-	n = strtoull(name + at + ORIGIN_SIZE, NULL, 10);
+	n = strtoull(name + at + STORE_ID_SIZE, NULL, 10);
 	head_name(found, n, again);
-	if (!origin_is_valid(found) || strcmp(again, name) != 0 || n >= INT64_MAX)
+	if (!store_id_is_valid(found) || strcmp(again, name) != 0 || n >= INT64_MAX)
 		return false;
-	memcpy(origin, found, ORIGIN_SIZE);
+	memcpy(store_id, found, STORE_ID_SIZE);
 	*generation = n;
 	return true;
 }
 
-void blob_name(const char *origin, const char *blob, char out[static REMOTE_NAME_SIZE])
+void blob_name(const char *store_id, const char *blob, char out[static REMOTE_NAME_SIZE])
 {
-	snprintf(out, REMOTE_NAME_SIZE, REMOTE_DATA "/%s/%.2s/%s", origin, blob, blob);
+	snprintf(out, REMOTE_NAME_SIZE, REMOTE_DATA "/%s/%.2s/%s", store_id, blob, blob);
 }
 
-const char *blob_parse_name(const char *origin, const char *name)
+const char *blob_parse_name(const char *store_id, const char *name)
 {
 	const char *slash = strrchr(name, '/');
 	char again[REMOTE_NAME_SIZE];
 
 	if (!slash || !sha256_is_valid(slash + 1))
 		return NULL;
-	blob_name(origin, slash + 1, again);
+	blob_name(store_id, slash + 1, again);
 	return strcmp(again, name) ? NULL : slash + 1;
 }
 

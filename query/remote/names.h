@@ -13,24 +13,24 @@
 #define REMOTE_HEADS       "heads"
 #define REMOTE_DATA        "data"
 
-#define ORIGIN_SIZE      17  /* 16 hex digits and a NUL */
+#define STORE_ID_SIZE    17  /* 16 hex digits and a NUL */
 #define REMOTE_NAME_SIZE 160 /* of a name on a remote, with its NUL */
 #define FILE_NAME_MAX    400 /* bytes of the name of a file of a store */
 
-bool origin_is_valid(const char *origin);
+bool store_id_is_valid(const char *store_id);
 bool sha256_is_valid(const char *sha);
 
-/* heads/ORIGIN-GENERATION */
-void head_name(const char *origin, uint64_t generation,
+/* heads/STORE-GENERATION */
+void head_name(const char *store_id, uint64_t generation,
                char out[static REMOTE_NAME_SIZE]);
 /* Parses it. False: it is no such name. */
-bool head_parse_name(const char *name, char origin[static ORIGIN_SIZE],
+bool head_parse_name(const char *name, char store_id[static STORE_ID_SIZE],
                      uint64_t *generation);
 
-/* data/ORIGIN/ab/abcdef... */
-void blob_name(const char *origin, const char *blob, char out[static REMOTE_NAME_SIZE]);
-/* Returns the blob in such a name of this origin, borrowed; NULL. */
-const char *blob_parse_name(const char *origin, const char *name);
+/* data/STORE/ab/abcdef... */
+void blob_name(const char *store_id, const char *blob, char out[static REMOTE_NAME_SIZE]);
+/* Returns the blob in such a name of this store, borrowed; NULL. */
+const char *blob_parse_name(const char *store_id, const char *name);
 
 /* What a file of a store is, by its name. */
 enum file_kind {

@@ -298,16 +298,16 @@ struct pulled {
 	void *arg;
 };
 
-static int read_pulled(void *arg, const char *origin)
+static int read_pulled(void *arg, const char *store_id)
 {
 	const struct pulled *p = arg;
 	_cleanup_manifest_ struct manifest m = { 0 };
-	char file[ORIGIN_SIZE + 8];
+	char file[STORE_ID_SIZE + 8];
 	int r;
 
-	if (!origin_is_valid(origin))
+	if (!store_id_is_valid(store_id))
 		return 0;
-	snprintf(file, sizeof(file), "pulled/%s", origin);
+	snprintf(file, sizeof(file), "pulled/%s", store_id);
 	r = place_read(p->place, file, &m);
 	if (r)
 		return r == -EBADMSG || r == -EPROTONOSUPPORT || r == -ENOENT ? 0 : r;

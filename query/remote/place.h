@@ -7,7 +7,7 @@
  *     remote/NAME/pushed         what this store has there, as of its last push
  *     remote/NAME/unfinished     blobs that a push has put whose end is not noted yet
  *     remote/NAME/bad            blobs of this store that shfs remote check found damaged
- *     remote/NAME/pulled/ORIGIN  what was taken from there of another store
+ *     remote/NAME/pulled/STORE  what was taken from there of another store
  *     remote/NAME/incoming/      what a pull has fetched, and not taken yet
  *
  * One process at a time changes it (place_lock).

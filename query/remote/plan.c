@@ -19,7 +19,7 @@
 
 struct plan {
 	struct pull *pull;
-	struct pulled_origin *o;
+	struct pulled_store *o;
 	struct fetcher *f;
 	int incoming;
 	struct shfs_objects bases; /* that are needed, and in none of the packs so far */
@@ -97,7 +97,7 @@ static int mark_wanted(struct marking *m)
 /* --- packs --- */
 
 /* The entry of a pack, made if it is new. NULL: no memory. */
-static struct fetched_pack *pack_entry(struct pulled_origin *o, size_t file)
+static struct fetched_pack *pack_entry(struct pulled_store *o, size_t file)
 {
 	struct fetched_pack *pack;
 
@@ -214,7 +214,7 @@ static int find_bases(struct plan *p)
 	return r;
 }
 
-int fetch_packs(struct pull *pull, struct pulled_origin *o, struct fetcher *f,
+int fetch_packs(struct pull *pull, struct pulled_store *o, struct fetcher *f,
                 int incoming)
 {
 	struct plan p = { .pull = pull, .o = o, .f = f, .incoming = incoming };

@@ -14,8 +14,8 @@ struct fetched_pack {
 };
 
 /* A store that has pushed. */
-struct pulled_origin {
-	char origin[ORIGIN_SIZE];
+struct pulled_store {
+	char store_id[STORE_ID_SIZE];
 	struct manifest known, now; /* known: when it was pulled last */
 	bool is_own;                /* another copy of this store has pushed */
 	bool replaces;              /* records were changed or removed there since */
@@ -28,21 +28,21 @@ struct pull {
 	struct place *place;
 	struct shfs_remote *remote; /* only while it fetches */
 	struct pull_options options;
-	struct pulled_origin *list;
+	struct pulled_store *list;
 	size_t n, cap;
 	const char *host; /* at work */
 	struct pull_stats stats;
 };
 
-/* remote/NAME/incoming/ORIGIN, and its path below the store: malloc'ed. */
-_must_check_ int incoming_open(const struct pull *pull, const struct pulled_origin *o);
-char *incoming_path(const struct pull *pull, const struct pulled_origin *o);
+/* remote/NAME/incoming/STORE, and its path below the store: malloc'ed. */
+_must_check_ int incoming_open(const struct pull *pull, const struct pulled_store *o);
+char *incoming_path(const struct pull *pull, const struct pulled_store *o);
 
 /* The name of a pack's copy there. */
 void incoming_pack(const char *pack, char out[static 64]);
 
 /* Was the file not there, or another one, at the last pull? */
-bool is_new_file(const struct pulled_origin *o, const struct remote_file *file);
+bool is_new_file(const struct pulled_store *o, const struct remote_file *file);
 
 /* Is the object to be taken: not here, and not pruned here? 1, 0, -errno. */
 _must_check_ int object_is_wanted(struct shfs_store *store,
@@ -62,5 +62,5 @@ static inline void each_piece_of(const struct packed_object *o, size_t n_pieces,
 }
 
 /* Finds the pieces of packs that are to be fetched, and fetches these. */
-_must_check_ int fetch_packs(struct pull *pull, struct pulled_origin *o,
-                             struct fetcher *f, int incoming);
+_must_check_ int fetch_packs(struct pull *pull, struct pulled_store *o, struct fetcher *f,
+                             int incoming);

@@ -44,16 +44,16 @@ const char *pull_host(const struct pull *pull)
 
 /* --- where it is fetched to --- */
 
-char *incoming_path(const struct pull *pull, const struct pulled_origin *o)
+char *incoming_path(const struct pull *pull, const struct pulled_store *o)
 {
 	char *path;
 
-	if (asprintf(&path, "remote/%s/incoming/%s", pull->place->name, o->origin) < 0)
+	if (asprintf(&path, "remote/%s/incoming/%s", pull->place->name, o->store_id) < 0)
 		return NULL;
 	return path;
 }
 
-int incoming_open(const struct pull *pull, const struct pulled_origin *o)
+int incoming_open(const struct pull *pull, const struct pulled_store *o)
 {
 	_cleanup_free_ char *path = incoming_path(pull, o);
 	int r = path ? shfs_mkdir_p_at(pull->place->store->dirfd, path, 0700) : -ENOMEM;
@@ -74,7 +74,7 @@ void incoming_pack(const char *pack, char out[static 64])
 
 /* --- which stores have something new --- */
 
-bool is_new_file(const struct pulled_origin *o, const struct remote_file *file)
+bool is_new_file(const struct pulled_store *o, const struct remote_file *file)
 {
 	const struct remote_file *known = manifest_find(&o->known, file->name);
 
@@ -92,7 +92,7 @@ int object_is_wanted(struct shfs_store *store, const struct shfs_object_id *id)
 }
 
 struct most_rewrites {
-	const char *origin;
+	const char *store_id;
 	uint64_t n;
 };
 
@@ -100,7 +100,7 @@ static int note_rewrites(void *arg, const struct manifest *m)
 {
 	struct most_rewrites *most = arg;
 
-	if (!strcmp(m->head.origin, most->origin))
+	if (!strcmp(m->head.store_id, most->store_id))
 		most->n = MAX(most->n, m->head.rewrites);
 	return 0;
 }
@@ -119,29 +119,30 @@ static int note_rewrites_of_place(void *arg, const char *name)
 	return r ? r : place_each_pulled(&place, note_rewrites, &all->most);
 }
 
-/* Reads what is known of the origin. The manifest stays empty if it was not pulled. */
-static int read_known(struct pull *pull, struct pulled_origin *o)
+/* Reads what is known of the store. The manifest stays empty if it was not pulled. */
+static int read_known(struct pull *pull, struct pulled_store *o)
 {
-	char file[ORIGIN_SIZE + 8] = "pushed";
+	char file[STORE_ID_SIZE + 8] = "pushed";
 	int r;
 
 	if (!o->is_own)
-		snprintf(file, sizeof(file), "pulled/%s", o->origin);
+		snprintf(file, sizeof(file), "pulled/%s", o->store_id);
 	r = place_read(pull->place, file, &o->known);
 	return r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
 }
 
-/* Looks at an origin: 1: it has something new; 0. */
-static int look_at_origin(struct pull *pull, struct pulled_origin *o, uint64_t generation)
+/* Looks at a store: 1: it has something new; 0. */
+static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t generation)
 {
-	struct all_places all = { .store = pull->place->store, .most.origin = o->origin };
+	struct all_places all = { .store = pull->place->store,
+		                  .most.store_id = o->store_id };
 	int r = read_known(pull, o);
 
 	/* an older one: the listing came late, or a newer head was lost */
 	if (r || generation < o->known.head.generation ||
 	    (generation == o->known.head.generation && !pull->options.despite_damage))
 		return r;
-	r = head_fetch(pull->remote, o->origin, generation, NULL, &o->now);
+	r = head_fetch(pull->remote, o->store_id, generation, NULL, &o->now);
 	if (!r)
 		pull->host = o->now.head.host;
 	if (!r)
@@ -160,7 +161,7 @@ static int look_at_origin(struct pull *pull, struct pulled_origin *o, uint64_t g
 	return r ? r : 1;
 }
 
-static int find_origins(struct pull *pull)
+static int find_stores(struct pull *pull)
 {
 	_cleanup_heads_ struct heads heads = { 0 };
 	_cleanup_trees_ struct shfs_trees *trees = NULL;
@@ -174,15 +175,15 @@ static int find_origins(struct pull *pull)
 	if (!r)
 		r = heads_find(pull->remote, &heads);
 	for (size_t i = 0; i < heads.n && r >= 0; i++) {
-		struct pulled_origin *o;
+		struct pulled_store *o;
 
 		if (!MAKE_ROOM(pull->list, pull->n, pull->cap))
 			return -ENOMEM;
 		o = &pull->list[pull->n++];
-		*o = (struct pulled_origin){ 0 };
-		memcpy(o->origin, heads.list[i].origin, ORIGIN_SIZE);
-		o->is_own = !strcmp(o->origin, here.store);
-		r = look_at_origin(pull, o, heads.list[i].generation);
+		*o = (struct pulled_store){ 0 };
+		memcpy(o->store_id, heads.list[i].store_id, STORE_ID_SIZE);
+		o->is_own = !strcmp(o->store_id, here.store);
+		r = look_at_store(pull, o, heads.list[i].generation);
 		pull->stats.stores += !o->is_own;
 		if (r > 0) {
 			pull->stats.stores_new++;
@@ -198,7 +199,7 @@ static int find_origins(struct pull *pull)
 
 /* --- fetching --- */
 
-static int fetch_to(struct pulled_origin *o, struct fetcher *f, int incoming,
+static int fetch_to(struct pulled_store *o, struct fetcher *f, int incoming,
                     const struct remote_file *file, const char *path)
 {
 	int r = fetch_file(f, file, incoming, path, NULL);
@@ -209,7 +210,7 @@ static int fetch_to(struct pulled_origin *o, struct fetcher *f, int incoming,
 }
 
 /* Which small files are fetched, and where to. NULL: it is not. */
-static const char *small_path(const struct pulled_origin *o,
+static const char *small_path(const struct pulled_store *o,
                               const struct remote_file *file)
 {
 	switch (file_kind_of(file->name)) {
@@ -231,7 +232,7 @@ static const char *small_path(const struct pulled_origin *o,
 }
 
 /* A loose object needs no list: its name says which it is. */
-static int fetch_loose(struct pull *pull, struct pulled_origin *o, struct fetcher *f,
+static int fetch_loose(struct pull *pull, struct pulled_store *o, struct fetcher *f,
                        int incoming, const struct remote_file *file)
 {
 	struct shfs_object_id id;
@@ -248,7 +249,7 @@ static int fetch_loose(struct pull *pull, struct pulled_origin *o, struct fetche
 	return fetch_to(o, f, incoming, file, file->name);
 }
 
-static int fetch_files(struct pull *pull, struct pulled_origin *o, struct fetcher *f,
+static int fetch_files(struct pull *pull, struct pulled_store *o, struct fetcher *f,
                        int incoming)
 {
 	int r = 0;
@@ -271,10 +272,10 @@ static int fetch_files(struct pull *pull, struct pulled_origin *o, struct fetche
 	return r;
 }
 
-static int fetch_origin(struct pull *pull, struct pulled_origin *o)
+static int fetch_store(struct pull *pull, struct pulled_store *o)
 {
 	struct fetcher f = { .remote = pull->remote,
-		             .origin = o->origin,
+		             .store_id = o->store_id,
 		             .despite_damage = pull->options.despite_damage,
 		             .progress = pull->options.progress };
 	_cleanup_close_ int incoming = incoming_open(pull, o);
@@ -305,10 +306,10 @@ int pull_fetch(struct place *place, struct shfs_remote *remote,
 	pull->options = *options;
 	r = remote_look(remote);
 	if (!r)
-		r = find_origins(pull);
+		r = find_stores(pull);
 	got = remote->got_bytes;
 	for (size_t i = 0; i < pull->n && !r; i++)
-		r = fetch_origin(pull, &pull->list[i]);
+		r = fetch_store(pull, &pull->list[i]);
 	if (!options->dry_run)
 		pull->stats.bytes = remote->got_bytes - got;
 	if (!r)

@@ -89,7 +89,7 @@ static int take_newer_head(struct push *p, uint64_t generation)
 {
 	_cleanup_manifest_ struct manifest m = { 0 };
 	char sha[SHFS_SHA256_SIZE];
-	int r = head_fetch(p->u.remote, p->u.now.head.origin, generation, sha, &m);
+	int r = head_fetch(p->u.remote, p->u.now.head.store_id, generation, sha, &m);
 
 	if (r)
 		return r;
@@ -114,7 +114,7 @@ static int look_for_head(struct push *p)
 	uint64_t bytes;
 	int r;
 
-	head_name(p->u.now.head.origin, head.generation, name);
+	head_name(p->u.now.head.store_id, head.generation, name);
 	r = shfs_remote_stat(p->u.remote, name, &bytes);
 	if (r != -ENOENT) /* the listing came late */
 		return r;
@@ -130,12 +130,12 @@ static int look_for_head(struct push *p)
 /* Finds what is on the remote: u->old, u->there. */
 static int find_old(struct push *p)
 {
-	const char *origin = p->u.now.head.origin;
+	const char *store_id = p->u.now.head.store_id;
 	char next[REMOTE_NAME_SIZE];
 	uint64_t newest, bytes;
 	int r = place_read(p->u.place, "pushed", &p->u.old);
 
-	if (!r && strcmp(p->u.old.head.origin, origin) != 0)
+	if (!r && strcmp(p->u.old.head.store_id, store_id) != 0)
 		manifest_clear(&p->u.old);
 	if (r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT)
 		r = 0;
@@ -143,8 +143,8 @@ static int find_old(struct push *p)
 		r = heads_find(p->u.remote, &p->heads);
 	if (r)
 		return r;
-	newest = heads_newest(&p->heads, origin);
-	head_name(origin, newest + 1, next);
+	newest = heads_newest(&p->heads, store_id);
+	head_name(store_id, newest + 1, next);
 	if (newest == p->u.old.head.generation && *p->unfinished_head &&
 	    !shfs_remote_stat(p->u.remote, next, &bytes))
 		newest++; /* it was put, and the listing comes late */
@@ -448,7 +448,7 @@ static int put_head(struct push *p)
 		return -EFBIG;
 	shfs_sha256_of(text.data, text.len, line + 5);
 	r = place_add_line(p->u.place, "unfinished", line);
-	head_name(p->u.now.head.origin, p->u.now.head.generation, name);
+	head_name(p->u.now.head.store_id, p->u.now.head.generation, name);
 	if (!r)
 		r = shfs_remote_put(p->u.remote, name, text.data, text.len);
 	return r == -EEXIST ? -ESTALE : r;
@@ -457,7 +457,7 @@ static int put_head(struct push *p)
 static int note_orphan(void *arg, const char *name, uint64_t bytes)
 {
 	struct push *p = arg;
-	const char *blob = blob_parse_name(p->u.now.head.origin, name);
+	const char *blob = blob_parse_name(p->u.now.head.store_id, name);
 
 	return !blob || blobs_add(&p->garbage, blob) ? 0 : -ENOMEM;
 }
@@ -468,7 +468,7 @@ static int find_orphans(struct push *p)
 	char dir[REMOTE_NAME_SIZE];
 	int r;
 
-	snprintf(dir, sizeof(dir), REMOTE_DATA "/%s", p->u.now.head.origin);
+	snprintf(dir, sizeof(dir), REMOTE_DATA "/%s", p->u.now.head.store_id);
 	r = shfs_remote_sweep(p->u.remote, dir);
 	return r ? r : shfs_remote_list(p->u.remote, dir, note_orphan, p);
 }
@@ -485,17 +485,17 @@ static int remove_garbage(struct push *p)
 	for (struct blob *b = p->garbage.set; b && !r; b = b->hh.next) {
 		if (blobs_find(&needed, b->name))
 			continue;
-		blob_name(p->u.now.head.origin, b->name, name);
+		blob_name(p->u.now.head.store_id, b->name, name);
 		r = shfs_remote_remove(p->u.remote, name);
 		p->u.stats.removed += !r;
 	}
 	for (size_t i = 0; i < p->heads.n_old && !r; i++) {
 		const struct head_ref *old = &p->heads.old[i];
 
-		if (strcmp(old->origin, p->u.now.head.origin) != 0 ||
+		if (strcmp(old->store_id, p->u.now.head.store_id) != 0 ||
 		    old->generation + HEADS_KEPT >= p->u.now.head.generation)
 			continue;
-		head_name(old->origin, old->generation, name);
+		head_name(old->store_id, old->generation, name);
 		r = shfs_remote_remove(p->u.remote, name);
 	}
 	return r;
@@ -569,9 +569,9 @@ static int begin_head(struct push *p)
 		r = shfs_trees_here(p->trees, &here);
 	if (r)
 		return r;
-	if (!origin_is_valid(here.store))
+	if (!store_id_is_valid(here.store))
 		return -EBADMSG;
-	memcpy(head->origin, here.store, ORIGIN_SIZE);
+	memcpy(head->store_id, here.store, STORE_ID_SIZE);
 	snprintf(head->host, sizeof(head->host), "%s", p->u.store->host);
 	head->time_ns = shfs_clock_ns(CLOCK_REALTIME);
 	return 0;

@@ -28,11 +28,11 @@
 
 struct taking {
 	struct pull *pull;
-	struct pulled_origin *o;
+	struct pulled_store *o;
 	struct shfs_store *store;  /* of its own: puts go to packs of pulls */
 	struct shfs_store *mirror; /* what was fetched, as a store */
 	struct shfs_import *import;
-	struct shfs_trees *listed; /* the origin's list */
+	struct shfs_trees *listed; /* the store's list */
 	int incoming;
 	struct shfs_buf added; /* files, as lines "\nHOST/NAME\n" */
 };
@@ -270,7 +270,7 @@ static bool is_first_hand(const struct taking *t, const char *host, const char *
 	if (!tree)
 		return true;
 	identity = shfs_trees_identity(t->listed, shfs_bytes_str(host), boot);
-	return identity && !strcmp(identity->store, t->o->origin);
+	return identity && !strcmp(identity->store, t->o->store_id);
 }
 
 static bool is_here(const struct taking *t, const char *host, const char *name)
@@ -429,7 +429,7 @@ static int import_pruned(struct taking *t)
 	return r || !list.len ? r : shfs_import_pruned(t->import, list.data, list.len);
 }
 
-/* --- an origin --- */
+/* --- a store --- */
 
 static int open_stores(struct taking *t)
 {
@@ -452,7 +452,7 @@ static int open_stores(struct taking *t)
 }
 
 /* Drops the files that were left out: they do not count as pulled. */
-static void drop_left_out(struct pulled_origin *o)
+static void drop_left_out(struct pulled_store *o)
 {
 	size_t n = 0;
 
@@ -469,18 +469,18 @@ static void drop_left_out(struct pulled_origin *o)
 
 static int note_taken(struct taking *t)
 {
-	char file[ORIGIN_SIZE + 20];
+	char file[STORE_ID_SIZE + 20];
 	int r;
 
 	drop_left_out(t->o);
 
-	snprintf(file, sizeof(file), "pulled/%s", t->o->origin);
+	snprintf(file, sizeof(file), "pulled/%s", t->o->store_id);
 	r = place_write(t->pull->place, t->o->is_own ? "pushed" : file, &t->o->now);
-	snprintf(file, sizeof(file), "incoming/%s", t->o->origin);
+	snprintf(file, sizeof(file), "incoming/%s", t->o->store_id);
 	return r ? r : place_remove_file(t->pull->place, file);
 }
 
-static int take_origin(struct pull *pull, struct pulled_origin *o)
+static int take_store(struct pull *pull, struct pulled_store *o)
 {
 	_cleanup_(
 		taking_clear) struct taking t = { .pull = pull, .o = o, .incoming = -1 };
@@ -579,7 +579,7 @@ int pull_take(struct pull *pull)
 	if (!r && pull->n)
 		r = note_unsettled(pull);
 	for (size_t i = 0; i < pull->n && !r; i++)
-		r = take_origin(pull, &pull->list[i]);
+		r = take_store(pull, &pull->list[i]);
 	/* what was taken is in the journal, also if another store's is damaged */
 	settled = pull->n || is_unsettled ? settle(pull) : 0;
 	if (!r)

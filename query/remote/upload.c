@@ -43,7 +43,7 @@ static int put_blob(struct upload *u, const char *blob, const void *data, size_t
 	uint64_t bytes;
 	int r;
 
-	blob_name(u->now.head.origin, blob, name);
+	blob_name(u->now.head.store_id, blob, name);
 	if (blobs_find(&u->bad, blob)) {
 		r = shfs_remote_remove(u->remote, name);
 		if (r)

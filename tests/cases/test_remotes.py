@@ -104,11 +104,11 @@ def test_two_machines(machines, sandbox, shfs, kind):
     assert shfs("remote", "check", "--read-data").stdout.endswith("no flaws\n")
 
 
-def manifest(kind, origin=None):
-    """{file: pieces} of the newest head of each origin (or of one), by docs/remotes.md."""
+def manifest(kind, store=None):
+    """{file: pieces} of the newest head of each store (or of one), by docs/remotes.md."""
     found = {}
     for name in kind.names():  # sorted: the newest comes last
-        if name.startswith("heads/") and (origin is None or name[6:22] == origin):
+        if name.startswith("heads/") and (store is None or name[6:22] == store):
             found[name[6:22]] = kind.read(name).decode()
     files = {}
     for who, head in found.items():
@@ -127,8 +127,8 @@ def manifest(kind, origin=None):
 def places_of_blobs(kind, sandbox):
     """Files that this store has on the remote."""
     with open(f"{sandbox.store}/trees", encoding="ascii") as trees:
-        origin = next(line.split()[1] for line in trees if line.startswith("store "))
-    return [name for _, name in manifest(kind, origin)]
+        store = next(line.split()[1] for line in trees if line.startswith("store "))
+    return [name for _, name in manifest(kind, store)]
 
 
 @pytest.mark.users("ordinary")
@@ -613,11 +613,11 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def forge(kind, entries, origin="0123456789abcdef", generation=1, host="evil"):
+def forge(kind, entries, store="0123456789abcdef", generation=1, host="evil"):
     """A remote with such files: [(name, bytes, or lines of pieces)]."""
     def put(data):
         name = sha256(data)
-        kind.write(f"data/{origin}/{name[:2]}/{name}", data)
+        kind.write(f"data/{store}/{name[:2]}/{name}", data)
         return name
 
     text = "shfs list 1\n"
@@ -628,10 +628,10 @@ def forge(kind, entries, origin="0123456789abcdef", generation=1, host="evil"):
         else:
             text += f"file {name}\n{data}"
     blob = put(text.encode())
-    head = f"shfs head 1\norigin {origin}\ngeneration {generation}\nrewrites 1\ntime 1\nhost {host}\nlist {len(text)} {blob} {blob}\n"
+    head = f"shfs head 1\nstore {store}\ngeneration {generation}\nrewrites 1\ntime 1\nhost {host}\nlist {len(text)} {blob} {blob}\n"
     head += f"sum {sha256(head.encode())}\n"
     kind.write("shfs-remote", b"shfs remote 1\n")
-    kind.write(f"heads/{origin}-{generation:08}", head.encode())
+    kind.write(f"heads/{store}-{generation:08}", head.encode())
 
 
 TREES = b"from 0123456789abcdef - evil /home/evil\n"
@@ -676,7 +676,7 @@ def test_flipped_bits_of_files(two_states, sandbox, shfs, kind, seed):
     push(shfs)
     chance = random.Random(seed)
     files = {name: b"".join(kind.read(blob)[at : at + size] for size, blob, at in pieces) for (_, name), pieces in manifest(kind).items()}
-    origin = next(name[6:22] for name in kind.names() if name.startswith("heads/"))
+    store = next(name[6:22] for name in kind.names() if name.startswith("heads/"))
     path = f"{sandbox.home}/taken"
     there = in_store(sandbox, path)
     for _ in range(5 if LONG else 2):
@@ -686,7 +686,7 @@ def test_flipped_bits_of_files(two_states, sandbox, shfs, kind, seed):
         for _ in range(chance.choice([1, 1, 3])):
             at = chance.randrange(len(data))
             data[at] ^= 1 << chance.randrange(8)
-        forge(kind, sorted({**files, name: bytes(data)}.items()), origin=origin, host="vm")
+        forge(kind, sorted({**files, name: bytes(data)}.items()), store=store, host="vm")
         sandbox.run("rm", "-rf", path, cwd="/")
         there("remote", "add", "r", kind.url)
         result = there("pull", check=False)

@@ -47,7 +47,7 @@ static void check_head(const uint8_t *data, size_t size)
 	add_sum(&text);
 	if (head_parse(text.data, text.len, &m))
 		return;
-	FUZZ_ASSERT(origin_is_valid(m.head.origin) && m.head.generation);
+	FUZZ_ASSERT(store_id_is_valid(m.head.store_id) && m.head.generation);
 	head_print(&m, &again);
 	FUZZ_ASSERT(!head_parse(again.data, again.len, &n));
 	head_print(&n, &third);

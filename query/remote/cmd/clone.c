@@ -27,8 +27,8 @@ static void clone_freep(struct clone **clone)
 /* --- which store --- */
 
 /* Looks for the store that is wanted among those that have pushed. 0, or an exit code. */
-static int choose_origin(const struct place *place, struct shfs_remote *remote,
-                         struct head_ref *out)
+static int choose_store(const struct place *place, struct shfs_remote *remote,
+                        struct head_ref *out)
 {
 	_cleanup_heads_ struct heads heads = { 0 };
 	_cleanup_buf_ struct shfs_buf list = { 0 };
@@ -42,16 +42,16 @@ static int choose_origin(const struct place *place, struct shfs_remote *remote,
 		_cleanup_manifest_ struct manifest m = { 0 };
 
 		/* of a damaged one the host is not known */
-		r = head_fetch(remote, head->origin, head->generation, NULL, &m);
+		r = head_fetch(remote, head->store_id, head->generation, NULL, &m);
 		if (r == -EBADMSG || r == -EPROTONOSUPPORT)
 			r = 0;
-		shfs_buf_printf(&list, "%s%s", list.len ? ", " : "", head->origin);
+		shfs_buf_printf(&list, "%s%s", list.len ? ", " : "", head->store_id);
 		if (*m.head.host) {
 			shfs_buf_str(&list, " of ");
 			shfs_quote_display(&list, m.head.host, strlen(m.head.host));
 		}
 		if (opts.host && strcmp(opts.host, m.head.host) &&
-		    strcmp(opts.host, head->origin))
+		    strcmp(opts.host, head->store_id))
 			continue;
 		*out = *head;
 		n_found++;
@@ -158,11 +158,11 @@ static int clone_from(const struct place *place, const char *store)
 	int code = remote_connect("clone", place, opts.rate, &remote), r;
 
 	if (!code)
-		code = choose_origin(place, remote, &head);
+		code = choose_store(place, remote, &head);
 	if (code)
 		return code;
 	shfs_progress_begin("cloning");
-	r = clone_fetch(remote, head.origin, head.generation, &options, &clone);
+	r = clone_fetch(remote, head.store_id, head.generation, &options, &clone);
 	if (!r) {
 		shfs_remote_close(TAKE_PTR(remote));
 		r = finish(clone);

@@ -199,7 +199,7 @@ static int remove_remote(struct shfs_store *store, const char *name)
 
 struct remote_checking {
 	struct place *place;
-	char own[ORIGIN_SIZE]; /* the id of this store */
+	char own[STORE_ID_SIZE]; /* the id of this store */
 	size_t n, n_own;
 	struct shfs_buf out;
 	struct shfs_json json;
@@ -214,7 +214,7 @@ static const char *const problem_texts[] = {
 
 static void show_problem(struct shfs_buf *out, const struct remote_problem *problem)
 {
-	const char *of = *problem->host ? problem->host : problem->origin;
+	const char *of = *problem->host ? problem->host : problem->store_id;
 
 	shfs_quote_display(out, of, strlen(of));
 	shfs_buf_str(out, ": ");
@@ -239,7 +239,7 @@ static void json_problem(struct shfs_json *json, const struct remote_problem *pr
 
 	shfs_json_object(json, NULL);
 	shfs_json_str(json, "problem", kinds[problem->kind]);
-	shfs_json_str(json, "store", problem->origin);
+	shfs_json_str(json, "store", problem->store_id);
 	if (*problem->host)
 		shfs_json_str(json, "host", problem->host);
 	else
@@ -265,13 +265,13 @@ static int note_problem(void *arg, const struct remote_problem *problem)
 		json_problem(&c->json, problem);
 	else
 		show_problem(&c->out, problem);
-	if (strcmp(problem->origin, c->own) != 0)
+	if (strcmp(problem->store_id, c->own) != 0)
 		return 0;
 	c->n_own++;
 	return place_add_line(c->place, "bad", problem->blob ?: "head");
 }
 
-static int find_own_id(struct shfs_store *store, char out[static ORIGIN_SIZE])
+static int find_own_id(struct shfs_store *store, char out[static STORE_ID_SIZE])
 {
 	_cleanup_(shfs_tree_identity_clear) struct shfs_tree_identity here = { 0 };
 	_cleanup_trees_ struct shfs_trees *trees = NULL;
@@ -280,7 +280,7 @@ static int find_own_id(struct shfs_store *store, char out[static ORIGIN_SIZE])
 	if (!r)
 		r = shfs_trees_here(trees, &here);
 	if (!r)
-		snprintf(out, ORIGIN_SIZE, "%s", here.store);
+		snprintf(out, STORE_ID_SIZE, "%s", here.store);
 	return r;
 }
 
