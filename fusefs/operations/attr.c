@@ -156,11 +156,10 @@ static struct shfs_content content_of(const struct statx *stx, uint32_t flags)
 
 /* Records a change. was: the file before, for the operations that tell it. content: NULL:
  * after tells it. */
-static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
-                          const struct statx *was, const struct shfs_content *after,
-                          struct shfs_snapshot *content)
+static void record_change(struct shfs_fs *fs, uint64_t process, struct shfs_node *node,
+                          uint32_t op, const struct statx *was,
+                          const struct shfs_content *after, struct shfs_snapshot *content)
 {
-	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_rec_pathop record = {
 		.op = op,
 		.directory = S_ISDIR(node->type),
@@ -169,7 +168,6 @@ static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
 		.content = *after,
 	};
 	struct shfs_snapshot *contents[2] = { content, NULL };
-	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 
 	if (was) {
 		record.victim = content_of(was, after->flags & SHFS_CONTENT_INCOMPLETE);
@@ -200,16 +198,18 @@ static int truncate_node(fuse_req_t req, struct shfs_node *node, off_t size)
 	struct shfs_content after;
 	struct shfs_change change;
 	struct statx stx;
+	uint64_t process;
 	int r;
 
 	if (fd < 0)
 		return fd;
-	change = shfs_watch_begin_truncate(fs, node, fd, shfs_req_tid(req));
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	change = shfs_watch_begin_truncate(fs, node, fd, process);
 	r = shfs_truncate(req, fd, size);
 	if (shfs_watch_has_truncated(fs, node, &change, r, &content) &&
 	    !shfs_node_statx(fd, "", &stx)) {
 		after = content_of(&stx, 0);
-		record_change(req, node, SHFS_OP_TRUNCATE, NULL, &after, content);
+		record_change(fs, process, node, SHFS_OP_TRUNCATE, NULL, &after, content);
 	}
 	shfs_watch_end_change(fs, &change, r);
 	shfs_snapshot_unref(content);
@@ -274,15 +274,16 @@ static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
 	return r;
 }
 
-static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
-                         const struct statx *was, const struct shfs_content *after)
+static void record_touch(struct shfs_fs *fs, uint64_t process, struct shfs_node *node,
+                         int to_set, const struct statx *was,
+                         const struct shfs_content *after)
 {
 	if (to_set & FUSE_SET_ATTR_MODE)
-		record_change(req, node, SHFS_OP_CHMOD, was, after, NULL);
+		record_change(fs, process, node, SHFS_OP_CHMOD, was, after, NULL);
 	if (to_set & SET_OWNER)
-		record_change(req, node, SHFS_OP_CHOWN, was, after, NULL);
+		record_change(fs, process, node, SHFS_OP_CHOWN, was, after, NULL);
 	if (to_set & SET_TIMES)
-		record_change(req, node, SHFS_OP_UTIMES, was, after, NULL);
+		record_change(fs, process, node, SHFS_OP_UTIMES, was, after, NULL);
 }
 
 /* Sets mode, owner and times, and records that before anyone can change the content. */
@@ -290,8 +291,10 @@ static int touch_node(fuse_req_t req, struct shfs_node *node, int fd,
                       const struct stat *attr, int to_set)
 {
 	bool changing;
-	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
-	                                                  to_set & SET_TIMES, &changing);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	struct shfs_watch *watch =
+		shfs_watch_begin_touch(fs, node, to_set & SET_TIMES, &changing);
 	uint32_t flags = changing ? SHFS_CONTENT_INCOMPLETE : 0;
 	struct shfs_content after;
 	struct statx was, stx;
@@ -303,7 +306,7 @@ static int touch_node(fuse_req_t req, struct shfs_node *node, int fd,
 		r = shfs_node_statx(fd, "", &stx);
 	if (!r) {
 		after = content_of(&stx, flags);
-		record_touch(req, node, to_set, &was, &after);
+		record_touch(fs, process, node, to_set, &was, &after);
 	}
 	shfs_watch_end_touch(watch, fd);
 	return r;

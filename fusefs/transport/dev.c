@@ -91,6 +91,10 @@ static void sit_near_caller(struct seat *seat, const struct fuse_in_header *head
 
 	if (!header->pid) /* no process, or one of another pid namespace */
 		return;
+	/* A process may close its files in an exec. To read its stat then waits until the
+	 * exec has gone on, which waits for our answer. */
+	if (header->opcode == FUSE_FLUSH)
+		return;
 	now_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	if (++seat->n_requests < LOOK_EVERY && now_ns - seat->looked_ns < LOOK_NS)
 		return;

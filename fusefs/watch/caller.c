@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,8 @@
 #define SOFTWARE_WAIT (SHFS_NSEC_PER_SEC / 10)
 #define TICK_NS       (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 #define CLOSER_WAIT   (SHFS_NSEC_PER_SEC / 200)
+#define READERS_MAX   16 /* fewer than the spare threads of the transport */
+#define READER_WAIT   SHFS_NSEC_PER_SEC
 
 /* The kind of a program, by its name. */
 struct program_kind {
@@ -67,6 +70,7 @@ struct shfs_callers {
 	struct thread *threads;
 	size_t max_threads; /* each holds up to two fds */
 	struct seen_process *known;
+	sem_t turns;      /* requests that may read /proc now */
 	unsigned n_looks; /* threads that look at closing processes */
 	pthread_cond_t looked;
 };
@@ -98,6 +102,7 @@ int shfs_callers_new(struct shfs_capture *capture, const struct shfs_config *con
 	c->max_threads = shfs_proc_share_of_fds(16, THREADS_MAX);
 	c->blind = !shfs_proc_is_ours();
 	pthread_mutex_init(&c->lock, NULL);
+	sem_init(&c->turns, 0, READERS_MAX);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->looked, &attr);
@@ -162,6 +167,7 @@ void shfs_callers_free(struct shfs_callers *c)
 		free(k);
 	}
 	pthread_cond_destroy(&c->looked);
+	sem_destroy(&c->turns);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -564,34 +570,63 @@ static bool is_thread_unchanged(const struct thread *t)
 	       shfs_proc_same_program(&now, &t->stat);
 }
 
-/* Returns the entry of a thread, with a reference; NULL: there is none. */
-static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
+/* Returns the entry of a thread if it is still that of the thread, with a reference. */
+static struct thread *known_thread(struct shfs_callers *c, uint32_t tid)
 {
-	struct thread *t;
+	struct thread *t = tid && !c->blind ? find_thread(c, tid) : NULL;
 
-	if (!tid || c->blind)
-		return NULL;
-	t = find_thread(c, tid);
 	if (t && is_thread_unchanged(t))
 		return t;
 	thread_unref(t);
+	return NULL;
+}
+
+/* Returns the entry of a thread, with a reference; NULL: there is none. */
+static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
+{
+	struct thread *t = known_thread(c, tid);
+
+	if (t || !tid || c->blind)
+		return t;
 	t = thread_new(c, tid);
 	if (t)
 		keep_thread(c, t);
 	return t;
 }
 
+/* As thread_of, for a thread that serves a request. */
+static struct thread *requester(struct shfs_callers *c, uint32_t tid)
+{
+	struct thread *t = known_thread(c, tid);
+	struct timespec until;
+	int r;
+
+	if (t || !tid || c->blind)
+		return t;
+	until = shfs_ns_timespec(shfs_clock_ns(CLOCK_MONOTONIC) + READER_WAIT);
+	do
+		r = sem_clockwait(&c->turns, CLOCK_MONOTONIC, &until) ? -errno : 0;
+	while (r == -EINTR);
+	if (r) {
+		shfs_capture_lose(c->capture, r);
+		return NULL;
+	}
+	t = thread_of(c, tid);
+	sem_post(&c->turns);
+	return t;
+}
+
 uint64_t shfs_caller_process(struct shfs_callers *c, uint32_t tid)
 {
-	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, tid);
+	_cleanup_(thread_unrefp) struct thread *t = requester(c, tid);
 
 	return t ? t->seq : 0;
 }
 
-uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *job)
+/* t may be NULL. */
+static uint64_t job_of(const struct thread *t, struct shfs_job *job)
 {
-	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, tid);
-	pid_t pid = (pid_t)tid, group = t ? getpgid(pid) : -1;
+	pid_t pid = t ? (pid_t)t->tid : 0, group = t ? getpgid(pid) : -1;
 
 	*job = (struct shfs_job){ 0 };
 	if (group >= 0) {
@@ -603,6 +638,13 @@ uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *
 		job->is_forked = t->stat.forked;
 	}
 	return t ? t->seq : 0;
+}
+
+uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *job)
+{
+	_cleanup_(thread_unrefp) struct thread *t = requester(c, tid);
+
+	return job_of(t, job);
 }
 
 uint32_t shfs_caller_still(uint32_t tid, uint64_t boot_ns)
@@ -635,11 +677,11 @@ bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns)
 
 /* --- closing processes --- */
 
-bool shfs_caller_is_at_hand(struct shfs_callers *c, uint32_t tid)
+uint64_t shfs_caller_at_hand(struct shfs_callers *c, uint32_t tid)
 {
 	_cleanup_(thread_unrefp) struct thread *t = tid ? find_thread(c, tid) : NULL;
 
-	return t && t->statfd < 0 && shfs_proc_is_marked(&t->mark);
+	return t && t->statfd < 0 && shfs_proc_is_marked(&t->mark) ? t->seq : 0;
 }
 
 /* A look at a closing process; freed by the last of the waiting and the looking thread.
@@ -656,8 +698,9 @@ static void *look_at_closer(void *arg)
 {
 	struct look_at *l = arg;
 	struct shfs_callers *c = l->c;
+	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, l->tid);
 
-	l->closer.process = shfs_caller_job(c, l->tid, &l->closer.job);
+	l->closer.process = job_of(t, &l->closer.job);
 	l->closer.may_have_written = shfs_caller_may_have_written(l->tid, l->changed_ns);
 	pthread_mutex_lock(&c->lock);
 	l->done = true;

@@ -13,6 +13,11 @@
  * /proc are read here that do not wait for that map; argv.h reads the arguments. If they
  * cannot be read within a moment, the record has none.
  *
+ * To read the stat of a process that closes its files in an exec waits until the exec has
+ * gone on. So no lock is held meanwhile that a FLUSH may need; a FLUSH reads nothing of
+ * its caller (shfs_caller_closes); and only some threads read at once, so that others are
+ * left for the FLUSH that the process in the exec waits for.
+ *
  * If /proc is that of another pid namespace than ours, callers are unknown.
  *
  * Thread-safe. Nothing of /proc is read with the lock held.
@@ -55,8 +60,8 @@ struct shfs_job {
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);
 
-/* Is the thread known, so that /proc need not be read? */
-bool shfs_caller_is_at_hand(struct shfs_callers *callers, uint32_t tid);
+/* As shfs_caller_process; 0 also if /proc would have to be read for that. */
+uint64_t shfs_caller_at_hand(struct shfs_callers *callers, uint32_t tid);
 
 /*
  * A process that closes a file. It may be in an exec: reading its /proc then waits for

@@ -41,10 +41,14 @@ struct shfs_watch {
 	struct shfs_passing passing;
 };
 
-/* Returns the process that writes now. A thread that wrote a moment ago counts as the
- * same process without a check. */
-struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
-                                          const struct shfs_handle *handle, uint32_t tid);
+/* Returns the process that writes now, if its thread wrote a moment ago: then it counts
+ * as the same without a check. With the watch locked. */
+bool shfs_handle_knows_writer(const struct shfs_handle *handle, uint32_t tid,
+                              struct shfs_writer *out);
+/* Returns the process that writes now. It may read /proc: without the watch locked. */
+struct shfs_writer shfs_handle_meet_writer(struct shfs_fs *fs,
+                                           const struct shfs_handle *handle,
+                                           uint32_t tid);
 
 /* Does `next` belong to another command than the last writer through handle? */
 bool shfs_handle_is_handed_on(const struct shfs_handle *handle,

@@ -457,12 +457,12 @@ static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
 }
 
 /*
- * Archives and records the content before thread tid changes the file, so that nothing is
- * overwritten unseen. handle and writer: those of the change; NULL: the file is not open.
+ * Archives and records the content before writer changes the file, so that nothing is
+ * overwritten unseen. handle: that of the change; NULL: the file is not open.
  */
 static void before_change(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_watch *watch, struct shfs_handle *handle,
-                          const struct shfs_writer *writer, uint32_t tid)
+                          const struct shfs_writer *writer)
 {
 	if (watch->changed) {
 		if (handle && shfs_handle_is_handed_on(handle, writer))
@@ -475,7 +475,7 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 	check_beneath(fs, node, watch, handle);
 	if (!watch->fresh && keep_current(fs, node, watch, handle))
 		shfs_watch_emit_preimage(fs, node, handle, watch->current,
-		                         shfs_caller_process(fs->callers, tid));
+		                         writer->process);
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }
@@ -542,12 +542,13 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	DL_APPEND2(fs->handles, handle, prev_open, next_open);
 	fs->n_open++;
 	pthread_mutex_unlock(&fs->handles_lock);
+	handle->self = shfs_handle_meet_writer(fs, handle, tid);
 	watch = watch_lock_ended(node, NULL);
 	if (!watch) {
 		lose_unwatched(fs, node);
 		return handle;
 	}
-	handle->self = shfs_handle_writer_now(fs, handle, tid);
+	handle->self.last = shfs_time_now(); /* others may have written meanwhile */
 	handle->opener = handle->self.process;
 	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
 	                (flags & SHFS_O_EXEC ? SHFS_ACCESS_EXEC : 0);
@@ -653,23 +654,50 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 	shfs_watch_end_change(fs, &change, 1);
 }
 
+/*
+ * Returns the process that writes now. The watch is not locked while /proc is read:
+ *
+ * 1. A process closes the file in an exec, and its FLUSH waits for the watch.
+ * 2. A child of it writes to the file. Who it is depends on its ancestors, but to read
+ *    what /proc tells of the first process waits until its exec has gone on.
+ */
+static struct shfs_writer writer_now(struct shfs_fs *fs, struct shfs_handle *handle,
+                                     uint32_t tid)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+	struct shfs_writer writer;
+	bool is_known = false;
+
+	if (watch) {
+		is_known = shfs_handle_knows_writer(handle, tid, &writer);
+		watch_unlock(watch);
+	}
+	return is_known ? writer : shfs_handle_meet_writer(fs, handle, tid);
+}
+
 /* Begins a change. goes_on: the request continues a write(2). */
 static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
-                                       struct shfs_watch *watch, uint32_t tid,
+                                       struct shfs_watch *watch,
+                                       const struct shfs_writer *writer,
                                        enum shfs_change_kind kind, bool goes_on)
 {
-	struct shfs_change change = { .kind = kind, .handle = handle, .fd = handle->fd };
+	struct shfs_change change = {
+		.kind = kind,
+		.handle = handle,
+		.fd = handle->fd,
+		.writer = *writer,
+	};
 
 	if (!watch) {
 		lose_unwatched(fs, handle->node);
 		return change;
 	}
 	change.watch = watch;
-	change.writer = shfs_handle_writer_now(fs, handle, tid);
+	change.writer.last = shfs_time_now(); /* others may have written meanwhile */
 	if (kind == SHFS_CHANGE_TRUNCATE)
 		before_cut(fs, handle->node, watch, handle);
 	if (!goes_on || !watch->part.sure || !watch->changed)
-		before_change(fs, handle->node, watch, handle, &change.writer, tid);
+		before_change(fs, handle->node, watch, handle, &change.writer);
 	if (handle->fh)
 		change.is_first =
 			!atomic_exchange(&shfs_heir_open_of(fs->heir, handle->fh)->wrote,
@@ -681,23 +709,25 @@ static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *h
 struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                            uint32_t tid, enum shfs_change_kind kind)
 {
+	struct shfs_writer writer = writer_now(fs, handle, tid);
 	/* the kernel does not hold its lock when it writes back data of a mapping */
 	struct shfs_watch *watch = tid ? watch_lock_whole(handle->node, handle)
 	                               : watch_lock_ended(handle->node, handle);
 
-	return begin_change(fs, handle, watch, tid, kind, false);
+	return begin_change(fs, handle, watch, &writer, kind, false);
 }
 
 struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
                                           uint32_t tid, off_t offset)
 {
+	struct shfs_writer writer = writer_now(fs, handle, tid);
 	struct shfs_watch *watch = watch_lock_ended(handle->node, handle);
 	bool goes_on = watch && shfs_part_goes_on(&watch->part, handle, tid, offset);
 	struct shfs_change change;
 
 	if (watch && watch->part.handle && !goes_on)
 		end_part(watch);
-	change = begin_change(fs, handle, watch, tid, SHFS_CHANGE_WRITE, goes_on);
+	change = begin_change(fs, handle, watch, &writer, SHFS_CHANGE_WRITE, goes_on);
 	change.offset = offset;
 	return change;
 }
@@ -853,12 +883,13 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
 }
 
 struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
-                                             int fd, uint32_t tid)
+                                             int fd, uint64_t process)
 {
 	struct shfs_change change = {
 		.kind = SHFS_CHANGE_TRUNCATE,
 		.fd = fd,
 		.watch = watch_lock_whole(node, NULL),
+		.writer = { .process = process },
 	};
 
 	shfs_change_note_size(&change);
@@ -867,7 +898,7 @@ struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_nod
 		return change;
 	}
 	before_cut(fs, node, change.watch, NULL);
-	before_change(fs, node, change.watch, NULL, NULL, tid);
+	before_change(fs, node, change.watch, NULL, &change.writer);
 	return change;
 }
 

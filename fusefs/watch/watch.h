@@ -176,10 +176,10 @@ void shfs_watch_release_all(struct shfs_fs *fs);
 
 /* --- files that are not open --- */
 
-/* Begins the change of a truncate(2) of fd. The caller records it before it calls
- * shfs_watch_end_change. */
+/* Begins the change of a truncate(2) of fd by process. The caller records it before it
+ * calls shfs_watch_end_change. */
 struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
-                                             int fd, uint32_t tid);
+                                             int fd, uint64_t process);
 /* Has the truncate(2) changed the file, by its result? Then *content is the present
  * content, as of shfs_watch_content. */
 bool shfs_watch_has_truncated(struct shfs_fs *fs, struct shfs_node *node,

@@ -39,8 +39,8 @@ bool shfs_handle_is_handed_on(const struct shfs_handle *handle,
 	       next->last.boot_ns - last->last.boot_ns > SHFS_TURN_TYPED_NS;
 }
 
-struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
-                                          const struct shfs_handle *handle, uint32_t tid)
+bool shfs_handle_knows_writer(const struct shfs_handle *handle, uint32_t tid,
+                              struct shfs_writer *out)
 {
 	struct shfs_writer w = { .tid = tid, .last = shfs_time_now() };
 
@@ -53,8 +53,17 @@ struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
 		w.process = known->process;
 		w.job = known->job;
 		w.checked_ns = known->checked_ns;
-		return w;
+		*out = w;
+		return true;
 	}
+	return false;
+}
+
+struct shfs_writer shfs_handle_meet_writer(struct shfs_fs *fs,
+                                           const struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_writer w = { .tid = tid, .last = shfs_time_now() };
+
 	w.process = tid ? shfs_caller_job(fs->callers, tid, &w.job) : handle->opener;
 	w.checked_ns = w.last.boot_ns;
 	return w;
@@ -128,8 +137,8 @@ void shfs_handle_note_sharer(struct shfs_fs *fs, struct shfs_handle *handle, uin
 
 	if (!handle->is_dirty || fstat(handle->fd, &st))
 		return;
-	if (shfs_caller_is_at_hand(fs->callers, tid))
-		writer = shfs_handle_writer_now(fs, handle, tid);
+	if (!shfs_handle_knows_writer(handle, tid, &writer))
+		writer.process = shfs_caller_at_hand(fs->callers, tid);
 	if (writer.process && writer.process == handle->opener)
 		return;
 	/* a process in an exec mostly leaves the writing to other processes */
@@ -183,7 +192,10 @@ bool shfs_part_goes_on(const struct shfs_part *part, const struct shfs_handle *h
 
 bool shfs_part_is_by(struct shfs_fs *fs, const struct shfs_part *part, uint32_t tid)
 {
-	return tid == part->tid ||
-	       (shfs_caller_is_at_hand(fs->callers, tid) &&
-	        shfs_caller_process(fs->callers, tid) == part->process);
+	uint64_t process;
+
+	if (tid == part->tid)
+		return true;
+	process = shfs_caller_at_hand(fs->callers, tid);
+	return process && process == part->process;
 }

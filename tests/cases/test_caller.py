@@ -102,6 +102,22 @@ BUSY_MAP = r"""
 """
 
 
+def run_all(processes, mounted=None):
+    """Waits for processes that may wait for the mount where no signal reaches them."""
+    end = time.monotonic() + 10 * PATIENCE
+    while any(process.poll() is None for process in processes) and time.monotonic() < end:
+        time.sleep(0.01)
+    if any(process.poll() is None for process in processes):
+        if mounted:
+            mounted.expected_status = None
+            mounted.process.kill()
+        for process in processes:
+            process.kill()
+            process.wait()
+        pytest.fail("the mount stands still")
+    assert [process.returncode for process in processes] == [0] * len(processes)
+
+
 @pytest.mark.both
 def test_caller_whose_threads_wait_for_us(sandbox, mounted):
     program = sandbox.compile("busy-map", BUSY_MAP)
@@ -112,18 +128,71 @@ def test_caller_whose_threads_wait_for_us(sandbox, mounted):
         # nobody else is held up either
         script = 'cd "$0" && for i in 1 2 3 4 5; do echo $i > other; done'
         processes += [sandbox.popen(["sh", "-c", script, mounted.directory], cwd="/")]
-        end = time.monotonic() + 10 * PATIENCE
-        while any(process.poll() is None for process in processes) and time.monotonic() < end:
-            time.sleep(0.01)
-        if any(process.poll() is None for process in processes):
-            # they wait for the daemon where no signal reaches them
-            mounted.expected_status = None
-            mounted.process.kill()
-            for process in processes:
-                process.kill()
-                process.wait()
-            pytest.fail("the mount stands still")
-        assert [process.returncode for process in processes] == [0, 0, 0]
+        run_all(processes, mounted)
+
+
+# It executes itself again and again, with files of a directory that the exec closes, while children
+# write to them that were forked a moment before: argv: the directory; how often; files; children.
+EXECS = r"""
+    #include <fcntl.h>
+    #include <limits.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+
+    int main(int argc, char **argv)
+    {
+        int n = atoi(argv[2]), n_files = atoi(argv[3]), n_children = atoi(argv[4]), fds[64];
+        char path[PATH_MAX], left[16];
+
+        while (waitpid(-1, NULL, n ? WNOHANG : 0) > 0)
+            ;
+        if (!n)
+            return 0;
+        for (int i = 0; i < n_files; i++) {
+            snprintf(path, sizeof(path), "%s/file-%d", argv[1], i);
+            fds[i] = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+            if (fds[i] < 0 || write(fds[i], "x", 1) != 1)
+                return 1;
+        }
+        for (int i = 0; i < n_children; i++) {
+            pid_t child = i % 2 ? vfork() : fork();
+
+            if (child < 0)
+                return 1;
+            if (!child && i % 2) {
+                execl("/bin/true", "true", NULL);
+                _exit(1);
+            }
+            if (child)
+                continue;
+            for (int k = 0; k < n_files; k++)
+                if (write(fds[(i + k) % n_files], "y", 1) != 1)
+                    _exit(1);
+            _exit(0);
+        }
+        snprintf(left, sizeof(left), "%d", n - 1);
+        execl("/proc/self/exe", argv[0], argv[1], left, argv[3], argv[4], NULL);
+        return 1;
+    }
+"""
+# how often, files, children: the caller alone; children at one file; more children than threads serve
+EXECUTED = [(200, 3, 0), (200, 1, 4), (30, 4, 60)]
+
+
+@pytest.mark.transports
+@pytest.mark.parametrize("times, files, children", EXECUTED)
+def test_files_that_an_exec_closes(sandbox, mounted, times, files, children):
+    """To read what /proc tells of a process in an exec waits for the exec, which waits for the FLUSH
+    of each file that it closes."""
+    arguments = [mounted.directory, str(times), str(files), str(children)]
+    run_all([sandbox.popen([sandbox.compile("execs", EXECS), *arguments], cwd="/")], mounted)
+
+
+def test_files_that_an_exec_closes_in_a_record(sandbox):
+    program = sandbox.compile("execs", EXECS)
+    run_all([sandbox.popen(["shfs", "record", "--", program, sandbox.project, "50", "2", "8"])])
 
 
 def programs(shfs):
