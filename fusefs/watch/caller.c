@@ -541,10 +541,41 @@ static struct thread *find_thread(struct shfs_callers *c, uint32_t tid)
 	return t;
 }
 
-/* Keeps t, in place of an older entry of the same thread. */
+/* Lets go of the entry that was used longest ago, if its process has ended. One that
+ * lives is looked at again when all others were. */
+static void drop_ended(struct shfs_callers *c)
+{
+	struct thread *t, *found = NULL;
+	bool lives;
+
+	pthread_mutex_lock(&c->lock);
+	t = c->threads;
+	if (t)
+		atomic_fetch_add(&t->refs, 1);
+	pthread_mutex_unlock(&c->lock);
+	if (!t)
+		return;
+	lives = t->statfd >= 0 || shfs_proc_is_marked(&t->mark);
+	pthread_mutex_lock(&c->lock);
+	HASH_FIND(hh, c->threads, &t->tid, sizeof(t->tid), found);
+	if (found == t && !lives)
+		HASH_DEL(c->threads, t);
+	else if (found == t && t->hh.next)
+		SHFS_HASH_MOVE_LAST(c->threads, tid, sizeof(t->tid), t);
+	pthread_mutex_unlock(&c->lock);
+	if (found == t && !lives)
+		thread_unref(t);
+	thread_unref(t);
+}
+
+/* Keeps t, in place of an older entry of the same thread. For each that comes two are
+ * looked at, so few hold the descriptors of a process that has ended. */
 static void keep_thread(struct shfs_callers *c, struct thread *t)
 {
 	struct thread *old;
+
+	drop_ended(c);
+	drop_ended(c);
 
 	pthread_mutex_lock(&c->lock);
 	HASH_FIND(hh, c->threads, &t->tid, sizeof(t->tid), old);

@@ -2,6 +2,7 @@
 """Who sends a request: found out without waiting for the caller, and each program it executes."""
 
 import json
+import os
 import time
 
 import pytest
@@ -275,3 +276,11 @@ for n in range(20):
     assert os.waitpid(child, 0)[1] == 0
 """)
     assert sandbox.read("log").count(b"child\n") == 20
+
+
+@pytest.mark.users("root")  # who may read what the mount has open
+def test_of_processes_that_have_ended_nothing_is_kept_open(sandbox, mounted):
+    sandbox.sh("for n in $(seq 200); do sh -c 'echo x > f'; done")
+    held = f"/proc/{mounted.process.pid}/fd"
+    links = [os.readlink(f"{held}/{fd}") for fd in os.listdir(held)]
+    assert sum(link.endswith("/pagemap") or "pidfd" in link for link in links) < 20, links
