@@ -489,8 +489,8 @@ static void find_version(const struct shfs_buf *status, const struct owned *o)
 }
 
 /*
- * What was found is kept in the store as long as dpkg's files are what they were: to read
- * all lists takes longer than most commands. The first line of the file is the state of
+ * The store keeps what was found as long as dpkg's files are what they were: to read all
+ * lists takes longer than most commands. The first line of the file is the state of
  * dpkg's files, each other one PATH, a tab, NAME, a tab, VERSION.
  */
 /* Adds what tells a file as it is from each later one; false: it may still change unseen.

@@ -161,7 +161,7 @@ static bool copies_or_unpacks(const char *path)
 	       shfs_program_unpacks(name, strlen(name));
 }
 
-/* The same of a process that shows only its arguments, as sftp-server does. */
+/* Does a process copy or unpack that shows only its arguments, as sftp-server does? */
 static int is_called_copier(struct shfs_graph *g, int64_t process_id)
 {
 	_cleanup_process_ struct shfs_process_row row = { 0 };

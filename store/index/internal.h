@@ -427,7 +427,8 @@ _must_check_ int shfs_task_parent(struct shfs_index *index, int64_t task_id,
 /* Gets the command that the marker of a process names; 0: none. */
 _must_check_ int shfs_marker_command(struct shfs_index *index, int64_t task_id,
                                      int64_t *command_id);
-/* The same, but only what the processes of its machine tell. */
+/* Gets the command in which a session began, by what the processes of its machine tell;
+ * 0: none. */
 _must_check_ int shfs_caller_here(struct shfs_index *index, int64_t session_id,
                                   int64_t *command_id);
 

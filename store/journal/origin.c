@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What is left of a value. */
+/* The part of a value that was not taken yet. */
 struct rest {
 	const char *at;
 	size_t len;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* store/care/check-pack.c and check-contents.c: each content is unpacked, whatever it is
  * a delta of and wherever that lies. */
-#include "tests/unit/packkit.h"
-
-#include "store/objects/object-internal.h"
+#include "tests/unit/solidkit.h"
 
 #include "store/care/check.h"
 
@@ -211,29 +209,15 @@ static void wrong_member(void **state)
 {
 	struct shfs_store *store = kit_store();
 	_cleanup_check_ struct shfs_check c = { 0 };
-	_cleanup_coded_ struct coded coded = { 0 };
-	_cleanup_close_ int fd = -1;
-	struct solid_piece pieces[3];
-	char texts[3][1000];
+	struct wrong_solid solid;
 
-	for (int i = 0; i < 3; i++) {
-		memset(texts[i], 'a' + i, sizeof(texts[i]));
-		pieces[i] = (struct solid_piece){ .data = texts[i], .len = 1000 };
-		shfs_object_hash(texts[i], 1000, pieces[i].id.hash);
-	}
-	pieces[1].id.hash[3] ^= 1;
-	assert_ok(solid_compress(store->codecs, pieces, 3, 3, &coded));
-	solid_seal(&coded, pieces, 3);
-	assert_int_equal(mkdirat(store->objects_fd, "packs", 0700), 0);
-	fd = openat(store->objects_fd, "packs/a-1-000000.pack", O_WRONLY | O_CREAT, 0600);
-	assert_ok(shfs_write_all(fd, PACK_MAGIC, PACK_HEAD_BYTES));
-	assert_ok(shfs_write_all(fd, coded.bytes, coded.head + coded.len));
+	put_wrong_solid(store, &solid);
 	c = check(store);
 	assert_int_equal(c.n_flaws, 1);
 	assert_int_equal(count(&c, SHFS_FLAW_CONTENT), 1);
 	assert_int_equal(c.flaws[0].offset, PACK_HEAD_BYTES);
-	assert_int_equal(c.flaws[0].bytes, coded.head + coded.len);
-	assert_memory_equal(c.flaws[0].object.hash, pieces[1].id.hash, 16);
+	assert_int_equal(c.flaws[0].bytes, solid.bytes);
+	assert_memory_equal(c.flaws[0].object.hash, solid.ids[1].hash, 16);
 	assert_int_equal(c.objects, 2);
 	assert_int_equal(c.content_bytes, 2000);
 	shfs_store_close(store);

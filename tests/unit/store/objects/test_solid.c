@@ -4,7 +4,7 @@
  * contents, some of them twice, alike, not to be compressed, or with one hash; removals,
  * damage and cuts. SHFS_TEST_SEEDS has the seeds.
  */
-#include "tests/unit/packkit.h"
+#include "tests/unit/solidkit.h"
 
 #include "store/objects/collect.h"
 #include "store/objects/content.h"
@@ -436,39 +436,26 @@ static bool keep_but(void *arg, const char *pack, uint64_t offset,
 static void one_wrong_content(void **state)
 {
 	struct shfs_store *store = kit_store(), *again;
-	struct solid_piece pieces[3];
-	_cleanup_coded_ struct coded coded = { 0 };
-	_cleanup_close_ int fd = -1;
-	char texts[3][1000], *name = (char *)"a-1-000000.pack";
+	char *name = (char *)"a-1-000000.pack";
+	struct wrong_solid solid;
 
-	for (int i = 0; i < 3; i++) {
-		memset(texts[i], 'a' + i, sizeof(texts[i]));
-		pieces[i] = (struct solid_piece){ .data = texts[i], .len = 1000 };
-		shfs_object_hash(pieces[i].data, pieces[i].len, pieces[i].id.hash);
-	}
-	pieces[1].id.hash[3] ^= 1;
-	assert_ok(solid_compress(store->codecs, pieces, 3, 3, &coded));
-	solid_seal(&coded, pieces, 3);
-	assert_int_equal(mkdirat(store->objects_fd, "packs", 0700), 0);
-	fd = openat(store->objects_fd, "packs/a-1-000000.pack", O_WRONLY | O_CREAT, 0600);
-	assert_ok(shfs_write_all(fd, PACK_MAGIC, PACK_HEAD_BYTES));
-	assert_ok(shfs_write_all(fd, coded.bytes, coded.head + coded.len));
+	put_wrong_solid(store, &solid);
 	for (int i = 0; i < 3; i++) {
 		_cleanup_buf_ struct shfs_buf out = { 0 };
 
-		assert_int_equal(shfs_object_read(store, &pieces[i].id, 2000, &out),
+		assert_int_equal(shfs_object_read(store, &solid.ids[i], 2000, &out),
 		                 i == 1 ? -EBADMSG : 0);
 	}
 	again = open_again(store);
-	assert_ok(shfs_packs_salvage(again, &name, 1, keep_but, &pieces[1].id));
+	assert_ok(shfs_packs_salvage(again, &name, 1, keep_but, &solid.ids[1]));
 	for (int i = 0; i < 3; i++) {
 		_cleanup_buf_ struct shfs_buf out = { 0 };
 
-		assert_int_equal(shfs_object_read(store, &pieces[i].id, 2000, &out),
+		assert_int_equal(shfs_object_read(store, &solid.ids[i], 2000, &out),
 		                 i == 1 ? -ENOENT : 0);
 	}
-	assert_ok(shfs_objects_remove(again, &pieces[0].id, 1));
-	assert_holds(again, &pieces[2].id, texts[2], 1000);
+	assert_ok(shfs_objects_remove(again, &solid.ids[0], 1));
+	assert_holds(again, &solid.ids[2], solid.texts[2], 1000);
 	shfs_store_close(again);
 	shfs_store_close(store);
 }
