@@ -122,7 +122,10 @@ static void put_gaps(struct output *o, int64_t time_ns)
 	for (; o->next_gap < o->gaps.n; o->next_gap++) {
 		const struct shfs_gap *gap = &o->gaps.list[o->next_gap];
 
-		if (filter.reverse ? gap->begin_ns >= time_ns : gap->begin_ns < time_ns)
+		int64_t begin_ns =
+			gap->begin_ns + shfs_clocks_add(&filter.clocks, gap->host);
+
+		if (filter.reverse ? begin_ns >= time_ns : begin_ns < time_ns)
 			return;
 		if (o->n || o->next_gap)
 			shfs_buf_char(&o->text, '\n');

@@ -5,6 +5,7 @@
 #include "query/history/version-spec.h"
 
 #include "common/io.h"
+#include "common/proc.h"
 #include "common/quote.h"
 
 #include <ctype.h>
@@ -113,6 +114,14 @@ static int add_regex(struct shfs_filter *f, const struct shfs_option *opt,
 	return SHFS_EXIT_USAGE;
 }
 
+static int add_this_host(struct shfs_filter *f)
+{
+	char host[65];
+
+	shfs_proc_host(host);
+	return shfs_filter_add(f, SHFS_FILTER_HOST, host);
+}
+
 static int add_option_condition(struct shfs_filter *f, const struct shfs_option *opt,
                                 const char *value)
 {
@@ -133,6 +142,8 @@ static int add_option_condition(struct shfs_filter *f, const struct shfs_option 
 	}
 	if (!strcmp(opt->name, "regex"))
 		return add_regex(f, opt, value);
+	if (!strcmp(opt->name, "here"))
+		return add_this_host(f);
 	if (!strcmp(opt->name, "failed"))
 		return shfs_filter_add_status(f, "fail");
 	if (!strcmp(opt->name, "status")) {

@@ -273,6 +273,7 @@ void shfs_filter_free(struct shfs_filter *f)
 {
 	shfs_filter_cut(f, 0);
 	free(f->items);
+	shfs_clocks_clear(&f->clocks);
 	memset(f, 0, sizeof(*f));
 }
 
@@ -952,8 +953,10 @@ static int measure_versions(const struct shfs_filter *f, struct shfs_index *inde
 
 int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 {
-	int r = 0;
+	int r;
 
+	shfs_clocks_clear(&f->clocks);
+	r = shfs_clocks_load(index, &f->clocks);
 	for (size_t i = 0; i < f->n && !r; i++) {
 		struct shfs_filter_item *item = &f->items[i];
 
@@ -972,16 +975,17 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 
 	lists(f, q);
 	if (!f->no_command) {
-		shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id,"
-		                      " c.begin_ns AS time FROM v_command c WHERE 1");
+		shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, ");
+		shfs_clocks_query(&f->clocks, q, "c.begin_ns", "c.host");
+		shfs_buf_str(&q->sql, " AS time FROM v_command c WHERE 1");
 		conditions(f, q, &commands);
 	}
 	if (both)
 		shfs_buf_str(&q->sql, " UNION ALL ");
 	if (both || f->no_command) {
-		shfs_buf_str(&q->sql, "SELECT 1 AS kind, c.process_id AS id,"
-		                      " c.first_ns AS time FROM v_loose_process c"
-		                      " WHERE 1");
+		shfs_buf_str(&q->sql, "SELECT 1 AS kind, c.process_id AS id, ");
+		shfs_clocks_query(&f->clocks, q, "c.first_ns", "c.host");
+		shfs_buf_str(&q->sql, " AS time FROM v_loose_process c WHERE 1");
 		conditions(f, q, &processes);
 	}
 	/* commands alone come in the order of their index, so that the first come at

@@ -9,6 +9,7 @@
 
 #include "common/buf.h"
 #include "query/base/cmd.h"
+#include "query/history/clocks.h"
 
 /* --- a SELECT under construction: text, and its parameters --- */
 
@@ -67,6 +68,7 @@ struct shfs_filter {
 	                      * shell (definitions.h) */
 	bool reverse;        /* oldest first */
 	int64_t limit;       /* 0: none */
+	struct shfs_clocks clocks;
 };
 
 /* -ENOMEM; -EINVAL: no value of that kind. */
@@ -110,6 +112,7 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 		  "ended with this: ok, fail, a number, or !number" },                   \
 		{ "failed", 0, NULL, "the same as --status fail" },                      \
 		{ "host", 0, "HOST", "ran on this host" },                               \
+		{ "here", 0, NULL, "ran on the host that this is" },                     \
 		{ "by", 0, "NAME",                                                       \
 		  "given by this program: claude, agent, cron; or typed: shell" },       \
 		{ "read", 0, "PATH",                                                     \
@@ -150,14 +153,14 @@ bool shfs_filter_is_of_versions(const struct shfs_filter *files);
 void shfs_filter_files(const struct shfs_filter *files, struct shfs_query *query,
                        const char *file_id);
 
-/* Counts the files that the paths name: this changes how the query runs, not its
- * answer. */
+/* Counts the files that the paths name, which changes how the query runs and not its
+ * answer; and finds how clocks differ, by which it is ordered. */
 _must_check_ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index);
 
 /*
  * Makes the statement: rows of (0, command_id, begin_ns), and of (1, process_id,
  * first_ns) for processes without a command if they are wanted; newest first unless
- * reverse.
+ * reverse. These times are as the clock of this host would say them.
  */
 _must_check_ int shfs_filter_query(const struct shfs_filter *filter,
                                    struct shfs_query *query);

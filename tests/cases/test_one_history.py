@@ -42,7 +42,8 @@ class Laboratory:
             machines.go(host)
             for name, data in SHARED.items():
                 sandbox.write(name, data)
-            self.names[host] = sorted(self._work(lines))
+            known = sorted(self._work(lines))
+            self.names[host] = [name for name in known if sandbox.shfs("log", name, check=False).status == 0]
             sandbox.shfs("remote", "add", "own", self.remote(host))
             sandbox.shfs("push", "own")
 

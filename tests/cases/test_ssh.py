@@ -14,9 +14,11 @@ import pytest
 
 import harness
 from harness import wait_until
+from test_faults import clock
 from test_hook import PLAIN
 from test_trees import Machines, export
 
+assert clock  # a fixture
 pytestmark = [
     pytest.mark.users("ordinary"),
     pytest.mark.timeout(120),
@@ -80,12 +82,15 @@ def hosts(sandbox):
     it.end()
 
 
-def work(hosts, sandbox, lines, accept="AcceptEnv LANG LC_*", kind="bash", env=None, **options):
+def work(hosts, sandbox, lines, accept="AcceptEnv LANG LC_*", kind="bash", env=None, mount_env=None, **options):
     """Types lines on hosta while both projects are mounted, then takes in what hostb has recorded.
-    Returns what they printed."""
+    mount_env: of the mount on hostb. Returns what they printed."""
     sandbox.write_outside(f"{sandbox.home}/bin/ssh", f'#!/bin/sh\nexec /usr/bin/ssh -F {hosts.keys}/client "$@"\n', 0o755)
     hosts.go("hostb")
+    sandbox.env.update(mount_env or {})
     there = sandbox.mount(hosts.remote)
+    for name in mount_env or {}:
+        del sandbox.env[name]
     hosts.go("hosta")
     here = sandbox.mount()
     with hosts.sshd(accept):
@@ -192,6 +197,23 @@ def test_without(hosts, sandbox, shfs, off):
     assert [row for row in rows(sandbox) if row["host"] == "hostb" and row["invoker"] == "ssh sshd"]
     why = shfs("why", f"hostb:{hosts.remote}/made").stdout
     assert "data@1" in why and "seq 50" in why and "on hosta" not in why
+
+
+@pytest.mark.parametrize("off", [-7200, 0, 3 * 86400])
+def test_clocks_that_differ(hosts, sandbox, shfs, clock, off):
+    """What ran in a command comes behind it, and ahead of the next one, whatever the clock there said."""
+    mount_env = {name: sandbox.env.pop(name) for name in ("LD_PRELOAD", "CLOCK_OFFSET")}
+    clock[0] = off
+    lines = ["echo a > first", "ssh there 'cd REMOTE; echo 1 > one'", "echo b > second", "ssh there 'cd REMOTE; cat one > two; true'", "echo c > third"]
+    work(hosts, sandbox, lines, mount_env=mount_env)
+    right = ["echo a > first", "ssh there 'cd REMOTE; echo 1 > one'", "cd REMOTE; echo 1 > one", "echo b > second",
+             "ssh there 'cd REMOTE; cat one > two; true'", "cd REMOTE; cat one > two; true", "echo c > third", "exit"]  # fmt: skip
+    for _ in range(2):
+        assert [row["text"].replace(hosts.remote, "REMOTE") for row in rows(sandbox)] == right
+        shfs("reindex")
+    assert [row["host"] for row in rows(sandbox, "--here")] == ["hosta"] * 6
+    hosts.go("hostb")
+    assert [row["host"] for row in rows(sandbox, "--here")] == ["hostb"] * 2
 
 
 FORGED = ["", "hosta", "hosta:00000000-1-1:1", "hosta:{boot}-{pid}-{start}:99", "x" * 4000, "hosta:{boot}-{pid}-{start}:-1",

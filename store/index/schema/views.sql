@@ -18,7 +18,8 @@ SELECT s.session_id, s.id, b.host, b.boot AS boot_id, s.pid, s.start_ticks, s.sh
 		WHERE c.session_id = s.session_id)) AS end_ns,
 	iif(s.invoker = '', s.commands, (SELECT count(*) FROM command c
 		WHERE c.session_id = s.session_id)) AS commands,
-	s.invoker, session_caller(s.session_id) AS caller_id
+	s.invoker, session_caller(s.session_id) AS caller_id,
+	(SELECT text FROM string_text_of WHERE string_id = s.origin_id) AS origin
 FROM session s JOIN boot b USING (boot_id);
 
 -- The counts are computed only if they are selected.
