@@ -63,6 +63,7 @@ static bool begins_key(const char *line, size_t len)
 
 	return begins_with(line, len, "PuTTY-User-Key-File-") ||
 	       begins_with(line, len, "AGE-SECRET-KEY-1") ||
+	       begins_with(line, len, "shfs-key-1:") ||
 	       (begins_with(line, len, "-----BEGIN ") &&
 	        memmem(line, len, key, sizeof(key) - 1));
 }

@@ -139,6 +139,7 @@ KEYS = {
     "sec.asc": "-----BEGIN PGP {} BLOCK-----\\nplant0005\\n",
     "putty.txt": "PuTTY-User-Key-File-3: ssh-ed25519\\nplant0006\\n",
     "age.txt": "# created: now\\nAGE-SECRET-KEY-1QQ\\nplant0007\\n",
+    "lab.txt": "shfs-key-1:00010203\\nplant0010\\n",
 }
 PLAIN = {
     "public": "-----BEGIN PUBLIC KEY-----\\nplant9000\\n",
