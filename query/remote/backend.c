@@ -160,3 +160,12 @@ int shfs_remote_sweep(struct shfs_remote *remote, const char *dir)
 	begin_request(remote);
 	return remote->kind->sweep ? remote->kind->sweep(remote, dir) : 0;
 }
+
+void shfs_remote_name_blob(const struct shfs_remote *remote, const char *store_id,
+                           const char *sha, char out[static SHFS_SHA256_SIZE])
+{
+	if (remote->kind->name_blob)
+		remote->kind->name_blob(remote, store_id, sha, out);
+	else
+		memcpy(out, sha, SHFS_SHA256_SIZE);
+}

@@ -188,7 +188,10 @@ static int read_blob(struct checking *c, const struct checked_piece *pieces, siz
 	if (c->check->progress)
 		c->check->progress(c->done_bytes, c->all_bytes);
 	if (r)
-		return is_of_blob(r) ? report(c, REMOTE_MISSING, blob, pieces->file) : r;
+		return is_of_blob(r)
+		               ? report(c, r == -ENOENT ? REMOTE_MISSING : REMOTE_DAMAGED,
+		                        blob, pieces->file)
+		               : r;
 	for (size_t i = 0; i < n; i++)
 		if (!is_intact(&bytes, pieces[i].piece))
 			return report(c, REMOTE_DAMAGED, blob, pieces[i].file);

@@ -3,7 +3,6 @@
 
 #include "common/io.h"
 #include "query/remote/fetch.h"
-#include "query/remote/place.h"
 #include "store/journal/archived.h"
 #include "store/journal/journal.h"
 #include "store/store.h"
@@ -158,13 +157,8 @@ static int fetch_all(struct clone *c, struct fetcher *f)
 /* Notes the remote as it is now: the next push goes on from there. */
 static int note_remote(struct clone *c)
 {
-	_cleanup_buf_ struct shfs_buf url = { 0 };
-	int r;
+	int r = place_note(c->place.dirfd, c->options.url, c->options.encryption);
 
-	shfs_buf_printf(&url, "%s\n", c->options.url);
-	if (url.failed)
-		return -ENOMEM;
-	r = shfs_write_file_at(c->place.dirfd, "url", 0600, url.data, url.len);
 	return r ? r : place_write(&c->place, "pushed", &c->now);
 }
 

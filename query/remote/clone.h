@@ -11,9 +11,11 @@
 
 #include "query/remote/backend.h"
 #include "query/remote/heads.h"
+#include "query/remote/place.h"
 
 struct clone_options {
 	const char *store, *url, *name; /* of the store and of the remote; borrowed */
+	const struct place_encryption *encryption; /* of the remote */
 	bool despite_damage;
 	void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };

@@ -31,6 +31,8 @@ int remote_look(struct shfs_remote *remote)
 		return r;
 	if (!strcmp(text.data ?: "", REMOTE_FORMAT))
 		return 0;
+	if (!strncmp(text.data ?: "", REMOTE_ENCRYPTED, strlen(REMOTE_ENCRYPTED)))
+		return -ENOKEY;
 	return strncmp(text.data ?: "", "shfs remote ", 12) ? -ENOTEMPTY
 	                                                    : -EPROTONOSUPPORT;
 }

@@ -23,7 +23,8 @@ void heads_free(struct heads *heads);
 #define _cleanup_heads_ _cleanup_(heads_free)
 
 /* Is there a remote of this format? -ENOENT: there is nothing; -ENOTEMPTY: there is
- * something else; -EPROTONOSUPPORT: a newer shfs made it. */
+ * something else; -EPROTONOSUPPORT: a newer shfs made it; -ENOKEY: it is encrypted, and
+ * that was not known; -EKEYREVOKED: it is not the encrypted one that is known. */
 _must_check_ int remote_look(struct shfs_remote *remote);
 /* Makes one. Nothing is there. */
 _must_check_ int remote_make(struct shfs_remote *remote);

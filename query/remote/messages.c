@@ -55,6 +55,20 @@ int remote_fail(const char *what, const struct place *place,
 	case -EPROTONOSUPPORT:
 		return refuse_by(what, url.data ?: "", "a newer shfs made what is there",
 		                 "upgrade shfs");
+	case -ENOKEY:
+		shfs_buf_printf(
+			&hint,
+			"shfs remote remove %s, then shfs remote add %s: that one "
+			"asks for the key",
+			place->name, place->name);
+		return refuse_by(what, url.data ?: "", "what is there is encrypted",
+		                 hint.data ?: "");
+	case -EKEYREVOKED:
+		return refuse_by(
+			what, url.data ?: "",
+			"it is not the encrypted remote any more that was added",
+			"find out who has changed it; shfs remote remove forgets "
+			"the one that was there");
 	case -ESTALE:
 		shfs_buf_printf(&hint,
 		                "shfs pull %s takes over what that one has pushed; then "
@@ -121,33 +135,6 @@ int remote_choose(struct shfs_store *store, const char *name, struct place *out)
 	int r = place_open(store, name, out);
 
 	return r ? fail_place(name, r) : 0;
-}
-
-int remote_connect(const char *what, const struct place *place, const char *rate,
-                   struct shfs_remote **out)
-{
-	_cleanup_buf_ struct shfs_buf why = { 0 };
-	uint64_t bytes = 0;
-	int r;
-
-	if (rate && (shfs_config_parse_size(rate, &bytes) || !bytes)) {
-		shfs_error("--rate takes bytes for a second, as 500K or 2M");
-		return SHFS_EXIT_USAGE;
-	}
-	r = shfs_remote_open(place->url, &why, out);
-	if (!r) {
-		(*out)->rate = bytes;
-		return 0;
-	}
-	if (why.len) {
-		_cleanup_buf_ struct shfs_buf url = { 0 }, said = { 0 };
-
-		show(&url, place->url);
-		show(&said, why.data);
-		shfs_error("cannot %s %s: %s", what, url.data ?: "", said.data ?: "");
-		return SHFS_EXIT_FAILURE;
-	}
-	return remote_fail(what, place, NULL, r);
 }
 
 int remote_lock(const struct shfs_store *store, int *fd)

@@ -14,8 +14,5 @@ int remote_fail(const char *what, const struct place *place,
  * an exit code. */
 _must_check_ int remote_choose(struct shfs_store *store, const char *name,
                                struct place *out);
-/* Opens the remote of a place; the same. rate: "500K" bytes for a second, or NULL. */
-_must_check_ int remote_connect(const char *what, const struct place *place,
-                                const char *rate, struct shfs_remote **out);
 /* Takes the lock of all places of the store; the same. *fd holds it. */
 _must_check_ int remote_lock(const struct shfs_store *store, int *fd);

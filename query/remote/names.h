@@ -10,6 +10,7 @@
 
 #define REMOTE_FORMAT_NAME "shfs-remote"
 #define REMOTE_FORMAT      "shfs remote 1\n"
+#define REMOTE_ENCRYPTED   "shfs remote 1 encrypted " /* and a number (encrypted.h) */
 #define REMOTE_HEADS       "heads"
 #define REMOTE_DATA        "data"
 

@@ -17,6 +17,11 @@
 
 #define PLACES   "remote"
 #define REWRITES "rewrites"
+
+#define ENCRYPTED   "encrypted" /* below remote/NAME */
+#define KEY_FILE    "key-file "
+#define KEY_COMMAND "key-command "
+
 #define FILE_MAX (1u << 30)
 
 bool place_name_is_valid(const char *name)
@@ -43,10 +48,40 @@ static int open_place_directory(int places, const char *name)
 
 /* --- which there are --- */
 
-int place_new(struct shfs_store *store, const char *name, const char *url)
+void place_encryption_clear(struct place_encryption *encryption)
+{
+	free(encryption->label);
+	free(encryption->key_file);
+	free(encryption->key_command);
+	*encryption = (struct place_encryption){ 0 };
+}
+
+/* A remote that was encrypted is never taken for one that is not: the url comes last. */
+int place_note(int dirfd, const char *url, const struct place_encryption *encryption)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 }, text = { 0 };
+	int r = 0;
+
+	shfs_buf_printf(&line, "%s\n", url);
+	if (encryption->label)
+		shfs_buf_str(&text, encryption->label);
+	if (encryption->key_file)
+		shfs_buf_printf(&text, KEY_FILE "%s\n", encryption->key_file);
+	if (encryption->key_command)
+		shfs_buf_printf(&text, KEY_COMMAND "%s\n", encryption->key_command);
+	if (line.failed || text.failed)
+		return -ENOMEM;
+	if (encryption->label)
+		r = shfs_write_file_at(dirfd, ENCRYPTED, 0600, text.data, text.len);
+	else if (unlinkat(dirfd, ENCRYPTED, 0) && errno != ENOENT)
+		r = -errno;
+	return r ? r : shfs_write_file_at(dirfd, "url", 0600, line.data, line.len);
+}
+
+int place_new(struct shfs_store *store, const char *name, const char *url,
+              const struct place_encryption *encryption)
 {
 	_cleanup_close_ int places = -1, fd = -1;
-	_cleanup_buf_ struct shfs_buf line = { 0 };
 	int r = shfs_mkdir_p_at(store->dirfd, PLACES, 0700);
 
 	if (!r)
@@ -60,10 +95,7 @@ int place_new(struct shfs_store *store, const char *name, const char *url)
 		return r;
 	if (!faccessat(fd, "url", F_OK, 0))
 		return -EEXIST;
-	shfs_buf_printf(&line, "%s\n", url);
-	if (line.failed)
-		return -ENOMEM;
-	r = shfs_write_file_at(fd, "url", 0600, line.data, line.len);
+	r = place_note(fd, url, encryption);
 	return !r && (fsync(places) || fsync(store->dirfd)) ? -errno : r;
 }
 
@@ -128,6 +160,39 @@ static int note_only(void *arg, const char *name)
 	return 0;
 }
 
+/* Splits the lines: those behind the label say where the key is. */
+static int parse_encryption(const char *text, struct place_encryption *out)
+{
+	const char *file = strstr(text, "\n" KEY_FILE);
+	const char *command = strstr(text, "\n" KEY_COMMAND);
+	const char *end = file ?: command;
+
+	if (strncmp(text, REMOTE_ENCRYPTED, strlen(REMOTE_ENCRYPTED)) != 0 ||
+	    text[strlen(text) - 1] != '\n')
+		return -EBADMSG;
+	out->label = strndup(text, end ? (size_t)(end + 1 - text) : strlen(text));
+	if (file)
+		out->key_file = strndup(file + 1 + strlen(KEY_FILE),
+		                        strcspn(file + 1, "\n") - strlen(KEY_FILE));
+	if (command)
+		out->key_command =
+			strndup(command + 1 + strlen(KEY_COMMAND),
+		                strcspn(command + 1, "\n") - strlen(KEY_COMMAND));
+	return !out->label || (file && !out->key_file) || (command && !out->key_command)
+	               ? -ENOMEM
+	               : 0;
+}
+
+static int read_encryption(int dirfd, struct place_encryption *out)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = shfs_read_file_at(dirfd, ENCRYPTED, 1 << 17, &text);
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	return parse_encryption(text.data ?: "", out);
+}
+
 int place_open(struct shfs_store *store, const char *name, struct place *out)
 {
 	_cleanup_place_ struct place place = { .store = store, .dirfd = -1 };
@@ -151,6 +216,9 @@ int place_open(struct shfs_store *store, const char *name, struct place *out)
 	if (!url.len || url.data[url.len - 1] != '\n' || memchr(url.data, 0, url.len))
 		return -EBADMSG;
 	url.data[url.len - 1] = '\0';
+	r = read_encryption(place.dirfd, &place.encryption);
+	if (r)
+		return r;
 	place.name = strdup(name);
 	place.url = shfs_buf_take(&url);
 	if (!place.name || !place.url)
@@ -166,6 +234,7 @@ void place_close(struct place *place)
 	place->dirfd = -1;
 	free(TAKE_PTR(place->name));
 	free(TAKE_PTR(place->url));
+	place_encryption_clear(&place->encryption);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -4,6 +4,7 @@
  *
  *     remote/rewrites            how often records were changed or removed
  *     remote/NAME/url            where the remote is
+ *     remote/NAME/encrypted      its label, and where its key is: not the key
  *     remote/NAME/pushed         what this store has there, as of its last push
  *     remote/NAME/unfinished     blobs that a push has put whose end is not noted yet
  *     remote/NAME/bad            blobs of this store that shfs remote check found damaged
@@ -19,16 +20,30 @@
 
 #define PLACE_NAME_MAX 64
 
+/* What is known here of the encryption of a remote. All are malloc'ed. */
+struct place_encryption {
+	char *label; /* encrypted.h; NULL: it is not encrypted */
+	/* where its key is, or NULL; both may be */
+	char *key_file, *key_command;
+};
+
+void place_encryption_clear(struct place_encryption *encryption);
+
 struct place {
 	struct shfs_store *store; /* borrowed */
 	char *name, *url;
+	struct place_encryption encryption;
 	int dirfd; /* remote/NAME */
 };
 
 bool place_name_is_valid(const char *name);
 
 /* Makes the place of a new remote. -EEXIST: there is one of that name. */
-_must_check_ int place_new(struct shfs_store *store, const char *name, const char *url);
+_must_check_ int place_new(struct shfs_store *store, const char *name, const char *url,
+                           const struct place_encryption *encryption);
+/* Notes where a remote is in its directory remote/NAME. */
+_must_check_ int place_note(int dirfd, const char *url,
+                            const struct place_encryption *encryption);
 /* Opens a place. name NULL: the only one; -ENOTUNIQ: there are several. -ENOENT. */
 _must_check_ int place_open(struct shfs_store *store, const char *name,
                             struct place *out);

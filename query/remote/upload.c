@@ -75,7 +75,7 @@ int upload_blob(struct upload *u, const void *data, size_t len, const char *sha,
 {
 	int r = 0;
 
-	memmove(blob, sha, SHFS_SHA256_SIZE);
+	shfs_remote_name_blob(u->remote, u->now.head.store_id, sha, blob);
 	if (blobs_find(&u->there, blob))
 		return 0;
 	if (u->options->dry_run) {

@@ -36,6 +36,7 @@ void upload_clear(struct upload *u);
  * name meanwhile. */
 _must_check_ int upload_files(struct upload *u);
 
-/* Puts the bytes as a blob, if they are not there. blob: its name. */
+/* Puts the bytes, whose SHA-256 is sha, as a blob, if they are not there. blob: its
+ * name. */
 _must_check_ int upload_blob(struct upload *u, const void *data, size_t len,
                              const char *sha, char blob[static SHFS_SHA256_SIZE]);

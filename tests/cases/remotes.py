@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Kinds of remotes, as tests start and damage them."""
 
+import hashlib
 import os
 import shutil
+
+from nacl import bindings
 
 
 class Directory:
@@ -52,4 +55,93 @@ class Directory:
         self.write(name, bytes(data))
 
 
-KINDS = {"directory": Directory}
+class Encrypted:
+    """A remote of another kind, with encryption. What is read and written here is what shfs sees: it is put into
+    words anew, by docs/remotes.md, and the judge is another program than libsodium's C."""
+
+    KEY = bytes(range(32))
+    FIRST = b"shfs remote 1 encrypted 1\n"
+
+    def __init__(self, inner):
+        self.inner, self.sandbox, self.url = inner, inner.sandbox, inner.url
+        self.sandbox.env["SHFS_REMOTE_KEY"] = key_text(self.KEY)
+
+    def close(self):
+        del self.sandbox.env["SHFS_REMOTE_KEY"]
+        self.inner.close()
+
+    # --- keys ---
+
+    def own_key(self):
+        label = self.inner.read("shfs-remote")
+        assert label.startswith(self.FIRST + b"id ")
+        return remote_key(self.KEY, bytes.fromhex(label.split()[6].decode()))
+
+    def key_for(self, name):
+        return subkey(self.own_key(), 2 if name.startswith("heads/") else 1)
+
+    # --- names and bytes ---
+
+    def names(self):
+        return self.inner.names()
+
+    def read(self, name):
+        data = self.inner.read(name)
+        if name == "shfs-remote":
+            return data
+        return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(data[24:], name.encode(), data[:24], self.key_for(name))
+
+    def write(self, name, data):
+        if data == b"shfs remote 1\n" or "/" in name and "shfs-remote" not in self.names():
+            self.make()
+        if name == "shfs-remote" and data != b"shfs remote 1\n":
+            self.inner.write(name, data)
+        elif "/" in name:
+            nonce = os.urandom(24)
+            sealed = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(data, name.encode(), nonce, self.key_for(name))
+            self.inner.write(name, nonce + sealed)
+        elif name != "shfs-remote":
+            self.inner.write(name, data)
+
+    def make(self):
+        """The label, unless it is there."""
+        if "shfs-remote" not in self.names() or not self.inner.read("shfs-remote").startswith(self.FIRST):
+            self.inner.write("shfs-remote", label_of(self.KEY, os.urandom(16)))
+
+    def remove(self, name):
+        self.inner.remove(name)
+
+    def clear(self):
+        self.inner.clear()
+
+    def files(self):
+        return {name: self.read(name) for name in self.names()}
+
+    def blobs(self):
+        return self.inner.blobs()
+
+    def flip(self, name, at=None):
+        self.inner.flip(name, at)
+
+
+def key_text(key):
+    return f"shfs-key-1:{key.hex('-', 4)}"
+
+
+def remote_key(key, number):
+    """The key of one remote."""
+    return hashlib.blake2b(number, key=key, digest_size=32).digest()
+
+
+def subkey(key, purpose):
+    """crypto_kdf_derive_from_key."""
+    return hashlib.blake2b(b"", key=key, digest_size=32, salt=purpose.to_bytes(16, "little"), person=b"shfs-rem").digest()
+
+
+def label_of(key, number):
+    text = Encrypted.FIRST + b"id %s\n" % number.hex().encode()
+    check = hashlib.blake2b(text, key=subkey(remote_key(key, number), 4), digest_size=32).hexdigest()
+    return text + b"check %s\n" % check.encode()
+
+
+KINDS = {"directory": Directory, "encrypted directory": lambda sandbox: Encrypted(Directory(sandbox))}

@@ -449,7 +449,7 @@ def test_a_remote_that_lies(two_states, sandbox, shfs, kind, seed):
     seen = set()
     for command in ("clone", "--name", "r", kind.url), ("pull", "r"):
         for fault in "flip", "cut", "gone":
-            for n in sorted({3, *samples(8, 1, f"{seed}{fault}")} - {8}) if not LONG else range(1, 9):
+            for n in sorted({4 if command[0] == "clone" else 3, *samples(8, 1, f"{seed}{fault}")} - {8}) if not LONG else range(1, 9):
                 sandbox.run("rm", "-rf", path, cwd="/")
                 if command[0] == "pull":
                     there("remote", "add", "r", kind.url)

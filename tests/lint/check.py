@@ -37,6 +37,7 @@ LIBRARIES = {
     r"archive(_entry)?\.h": ({"query/bundle", "query/export", "query/cmd"}, "libarchive"),
     r"(g|lib)elf\.h": ({"query/bundle"}, "libelf"),
     r"(md5|sha1|sha2)\.h": ({"query/base"}, "libmd"),
+    r"sodium(/.*)?\.h": ({"query/remote/encryption"}, "libsodium"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),
 }
 

@@ -5,6 +5,7 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/unlock.h"
 #include "query/remote/messages.h"
 
 #include "common/quote.h"
@@ -17,6 +18,7 @@
 static struct {
 	bool json, despite_damage;
 	const char *host, *name, *rate;
+	struct key_options key;
 } opts = { .name = "origin" };
 
 static void clone_freep(struct clone **clone)
@@ -145,11 +147,12 @@ static int finish(struct clone *clone)
 	return r ? r : clone_finish(clone);
 }
 
-static int clone_from(const struct place *place, const char *store)
+static int clone_from(struct place *place, const char *store)
 {
 	const struct clone_options options = { .store = store,
 		                               .url = place->url,
 		                               .name = place->name,
+		                               .encryption = &place->encryption,
 		                               .despite_damage = opts.despite_damage,
 		                               .progress = shfs_progress_bytes };
 	_cleanup_remote_ struct shfs_remote *remote = NULL;
@@ -157,6 +160,8 @@ static int clone_from(const struct place *place, const char *store)
 	struct head_ref head;
 	int code = remote_connect("clone", place, opts.rate, &remote), r;
 
+	if (!code)
+		code = remote_meet("clone", place, &opts.key, &remote);
 	if (!code)
 		code = choose_store(place, remote, &head);
 	if (code)
@@ -175,6 +180,7 @@ static int run_clone(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_free_ char *url = NULL;
 	struct place place = { .name = (char *)opts.name, .dirfd = -1 };
+	int code;
 
 	if (!place_name_is_valid(opts.name)) {
 		shfs_error("the name of a remote has letters, digits, \"-\", \"_\" and "
@@ -186,7 +192,9 @@ static int run_clone(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	place.url = url;
-	return clone_from(&place, shfs_context_store_path(ctx));
+	code = clone_from(&place, shfs_context_store_path(ctx));
+	place_encryption_clear(&place.encryption);
+	return code;
 }
 
 const struct shfs_command shfs_cmd_clone = {
@@ -204,6 +212,9 @@ const struct shfs_command shfs_cmd_clone = {
 	  .text = &opts.name },
 	{ "despite-damage", 0, NULL, "leave out what is damaged there, and take the rest",
 	  .flag = &opts.despite_damage },
+	{ "key", 0, "FILE", "the key of an encrypted remote", .text = &opts.key.file },
+	{ "key-command", 0, "COMMAND", "a command that prints the key",
+	  .text = &opts.key.command },
 	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
 	  .text = &opts.rate },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },

@@ -5,6 +5,7 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/unlock.h"
 #include "query/remote/messages.h"
 
 #include "common/quote.h"

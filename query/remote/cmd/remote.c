@@ -6,6 +6,7 @@
 #include "query/base/progress.h"
 #include "query/base/time.h"
 #include "query/remote/check.h"
+#include "query/remote/cmd/unlock.h"
 #include "query/remote/heads.h"
 #include "query/remote/messages.h"
 
@@ -19,7 +20,8 @@ static const char *verb;
 static struct {
 	bool json, read_data;
 	const char *rate;
-} opts;
+	struct key_options key;
+} opts = { .key.makes = true };
 
 static const char *const verbs[] = { "add", "check", "list", "remove", NULL };
 
@@ -38,16 +40,21 @@ static int refuse_url(const char *url, int error)
 }
 
 /* Looks whether there is a remote, or makes one. */
-static int prepare_remote(const struct place *place)
+static int prepare_remote(struct place *place)
 {
 	_cleanup_remote_ struct shfs_remote *remote = NULL;
 	int code = remote_connect("use", place, NULL, &remote), r;
 
+	if (!code)
+		code = remote_meet("use", place, &opts.key, &remote);
 	if (code)
 		return code;
 	r = remote_look(remote);
-	if (r == -ENOENT)
+	if (r == -ENOENT) {
 		r = remote_make(remote);
+		if (!r) /* another machine may have made it meanwhile */
+			r = remote_look(remote);
+	}
 	return r ? remote_fail("use", place, remote, r) : 0;
 }
 
@@ -72,9 +79,12 @@ static int add_remote(struct shfs_store *store, const char *name, const char *ur
 	code = remote_lock(store, &lock);
 	if (!code)
 		code = prepare_remote(&place);
-	if (code)
+	if (code) {
+		place_encryption_clear(&place.encryption);
 		return code;
-	r = place_new(store, name, whole);
+	}
+	r = place_new(store, name, whole, &place.encryption);
+	place_encryption_clear(&place.encryption);
 	if (!r)
 		return SHFS_EXIT_OK;
 	if (r != -EEXIST) {
@@ -107,6 +117,7 @@ static void json_remote(struct shfs_json *json, const struct place *place,
 	shfs_json_object(json, NULL);
 	shfs_json_str(json, "name", place->name);
 	shfs_json_str(json, "url", place->url);
+	shfs_json_bool(json, "encrypted", place->encryption.label != NULL);
 	if (head->generation) {
 		shfs_json_int(json, "generation", (int64_t)head->generation);
 		shfs_json_time(json, "pushed", head->time_ns);
@@ -138,6 +149,8 @@ static int list_remote(void *arg, const char *name)
 	}
 	shfs_buf_printf(&l->out, "%s  ", place.name);
 	shfs_quote_display(&l->out, place.url, strlen(place.url));
+	if (place.encryption.label)
+		shfs_buf_str(&l->out, "  encrypted");
 	if (pushed.head.generation) {
 		shfs_buf_str(&l->out, "  pushed ");
 		shfs_time_show(&l->out, pushed.head.time_ns);
@@ -420,8 +433,17 @@ const struct shfs_command shfs_cmd_remote = {
 		"machine is lost, and for other machines. A URL is a directory.\n"
 		"\n"
 		"check looks whether all is there that was pushed. remove forgets the\n"
-		"name, and leaves what is on the remote.",
+		"name, and leaves what is on the remote.\n"
+		"\n"
+		"With --encrypt all is encrypted before it goes there. The key stays here:\n"
+		"keep a copy of it elsewhere, as without it nothing can be had back.",
 	.options = {
+	{ "encrypt", 0, NULL, "with add: encrypt all that goes there",
+	  .flag = &opts.key.encrypt },
+	{ "key", 0, "FILE", "with add: its key, which is made if there is none",
+	  .text = &opts.key.file },
+	{ "key-command", 0, "COMMAND", "with add: a command that prints the key",
+	  .text = &opts.key.command },
 	{ "read-data", 0, NULL, "with check: get all of it, and compare every byte",
 	  .flag = &opts.read_data },
 	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
