@@ -290,6 +290,22 @@ static int set_hook(struct shfs_config *cfg, const char *name, const char *value
 	return strcmp(name, "origin") ? -ENOENT : set_yes(&cfg->origin, value);
 }
 
+static int set_remote(struct shfs_config *cfg, const char *name, const char *value)
+{
+	static const char *const names[] = {
+		[SHFS_PUSH_OFF] = "off",
+		[SHFS_PUSH_DAILY] = "daily",
+		[SHFS_PUSH_ON_IDLE] = "on-idle",
+	};
+	int r = strcmp(name, "push") ? -ENOENT
+	                             : find_word(names, ARRAY_SIZE(names), value);
+
+	if (r < 0)
+		return r;
+	cfg->push = (enum shfs_push_kind)r;
+	return 0;
+}
+
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
@@ -336,6 +352,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 		r = set_hook(rd->cfg, name, value);
 	else if (!strcmp(section, "store"))
 		r = set_store(rd->cfg, name, value);
+	else if (!strcmp(section, "remote"))
+		r = set_remote(rd->cfg, name, value);
 	else if (!strcmp(section, "query"))
 		r = set_query(rd->cfg, name, value);
 	else if (!strcmp(section, "secrets"))

@@ -25,6 +25,13 @@ enum shfs_browse_kind {
 	SHFS_BROWSE_ON,        /* also NAME@{WHEN} */
 };
 
+/* When a store is pushed by itself. */
+enum shfs_push_kind {
+	SHFS_PUSH_OFF,
+	SHFS_PUSH_DAILY,
+	SHFS_PUSH_ON_IDLE, /* when nothing was recorded for a while */
+};
+
 struct shfs_config {
 	uint64_t fingerprint_bytes; /* [archive] fingerprint: made of the whole of files
 	                               up to this size; default 0 */
@@ -48,11 +55,12 @@ struct shfs_config {
 	enum shfs_browse_kind browse; /* [mount] browse: on, directory, off */
 	uint64_t
 		store_max_bytes; /* [store] max-size: older contents are pruned; 0: any */
-	char *pager;             /* [query] pager; NULL: unset */
-	char *color;             /* [query] color: auto, always, never; never NULL */
-	bool redact;             /* [secrets] redact: yes */
-	bool software;           /* [record] software: yes */
-	bool origin;             /* [hook] origin: yes */
+	enum shfs_push_kind push; /* [remote] push: off, daily, on-idle */
+	char *pager;              /* [query] pager; NULL: unset */
+	char *color;              /* [query] color: auto, always, never; never NULL */
+	bool redact;              /* [secrets] redact: yes */
+	bool software;            /* [record] software: yes */
+	bool origin;              /* [hook] origin: yes */
 	char *environment;  /* [record] environment: patterns of variables, behind the
 	                       built-in ones; separated by newlines; never NULL */
 	char *ignore_reads; /* [record] ignore-reads: programs, likewise; never NULL */

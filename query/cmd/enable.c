@@ -9,6 +9,7 @@
 #include "query/base/model.h"
 #include "query/base/mounts.h"
 #include "query/base/projects.h"
+#include "query/base/unit.h"
 
 #include "common/path.h"
 
@@ -66,19 +67,11 @@ static int run_verb(struct shfs_context *ctx, const char *verb, int n,
 	return SHFS_EXIT_FAILURE;
 }
 
-/* Has the user's systemd mount the projects at login, before there is a shell. */
+/* Has the user's systemd mount the projects at login, before there is a shell. Where
+ * there is none, the hook mounts them, when a shell enters one. */
 static void enable_unit(void)
 {
-	const char *argv[] = { "systemctl", "--user", "--quiet", "enable", UNIT, NULL };
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	_cleanup_buf_ struct shfs_buf manager = { 0 };
-	pid_t pid;
-
-	shfs_buf_printf(&manager, "%s/systemd/private", runtime ? runtime : "");
-	if (manager.failed || access(manager.data, F_OK))
-		return; /* the hook mounts them, when a shell enters one */
-	pid = shfs_child_start(*argv, argv, SHFS_CHILD_MESSAGES);
-	if (pid < 0 || shfs_child_wait(pid))
+	if (shfs_unit_enable(UNIT, false) == SHFS_UNIT_REFUSED)
 		shfs_warn(
 			"systemd does not mount it at login, but a shell that enters it "
 			"does: systemctl --user enable " UNIT " failed");

@@ -8,6 +8,7 @@
 #include "query/base/projects.h"
 #include "query/base/time.h"
 #include "query/history/gap.h"
+#include "query/remote/behind.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -27,6 +28,7 @@
 #define MEASURE_NS (2 * SHFS_NSEC_PER_SEC) /* large stores on slow disks take longer */
 #define ALERT_MAX  (64 << 10)
 #define GAPS_SHOWN 3
+#define LATE_NS    (3 * 24 * 3600 * SHFS_NSEC_PER_SEC) /* of pushes by themselves */
 
 static struct {
 	bool json;
@@ -71,6 +73,8 @@ struct status {
 	struct shfs_check_history checked;
 	int64_t totals[N_TOTALS], left_out[ARRAY_SIZE(reasons)];
 	struct shfs_gaps gaps;
+	struct behind *remotes;
+	size_t n_remotes, cap_remotes;
 	struct shfs_mounts mounts;
 	struct shfs_projects projects;
 	pid_t hook;
@@ -87,6 +91,9 @@ static void clear_status(struct status *s)
 	for (size_t i = 0; i < s->n_problems; i++)
 		free(s->problems[i]);
 	free(s->problems);
+	for (size_t i = 0; i < s->n_remotes; i++)
+		behind_clear(&s->remotes[i]);
+	free(s->remotes);
 }
 
 static void add_problem(struct status *s, char *text)
@@ -232,6 +239,60 @@ static int read_left_out(struct shfs_index *index, struct status *s)
 	return MIN(r, 0);
 }
 
+/* --- remotes --- */
+
+struct remotes {
+	struct status *status;
+	struct shfs_index *index;
+};
+
+static int read_remote(void *arg, const char *name)
+{
+	struct remotes *remotes = arg;
+	struct status *s = remotes->status;
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+	int r = place_open(s->store, name, &place);
+
+	if (!r && !MAKE_ROOM(s->remotes, s->n_remotes, s->cap_remotes))
+		r = -ENOMEM;
+	if (!r)
+		r = behind_find(remotes->index, &place, &s->remotes[s->n_remotes]);
+	s->n_remotes += !r;
+	if (r)
+		note_problem(s, "cannot read what is known of the remote %s: %s", name,
+		             strerror(-r));
+	return r == -ENOMEM ? r : 0;
+}
+
+/* Looks whether pushes by themselves work, where they are wanted. */
+static void check_pushes(struct shfs_context *ctx, struct status *s)
+{
+	const int64_t now = shfs_clock_ns(CLOCK_REALTIME);
+	int code;
+	const struct shfs_config *config = shfs_context_config(ctx, &code);
+
+	if (!config || config->push == SHFS_PUSH_OFF || !s->n_remotes)
+		return;
+	if (now - behind_automatic_ns(s->store) > LATE_NS)
+		note_problem(s, "nothing pushes by itself: systemctl --user enable --now "
+		                "shfs-push.timer, or shfs push --automatic by cron");
+	for (size_t i = 0; i < s->n_remotes; i++)
+		if (s->remotes[i].failed_ns && now - s->remotes[i].failed_ns > LATE_NS)
+			note_problem(s, "pushes to %s fail since days",
+			             s->remotes[i].name);
+}
+
+static void read_remotes(struct shfs_context *ctx, struct status *s)
+{
+	int code;
+	struct remotes remotes = { s,
+		                   s->indexed ? shfs_context_index(ctx, &code) : NULL };
+
+	if (place_each(s->store, read_remote, &remotes) == -ENOMEM)
+		s->failed = true;
+	check_pushes(ctx, s);
+}
+
 static void read_index(struct shfs_context *ctx, struct status *s)
 {
 	int code, r;
@@ -370,6 +431,8 @@ static int find_out(struct shfs_context *ctx, struct status *s)
 		                     * counts */
 	find_mounts(s);
 	check_config_file(ctx, s);
+	if (s->store)
+		read_remotes(ctx, s);
 	s->hook = shfs_hook_of_ancestor(s->store_path);
 	if (!s->store) {
 		note_problem(s, "the store cannot be used");
@@ -566,6 +629,17 @@ static void show_gaps(struct shfs_buf *out, const struct shfs_style *style,
 		shfs_buf_str(out, "         " SHFS_GAP_MEANS "\n");
 }
 
+static void show_remotes(struct shfs_buf *out, const struct shfs_style *style,
+                         const struct status *s)
+{
+	for (size_t i = 0; i < s->n_remotes; i++) {
+		show_status_label(out, style, i ? "" : "Remotes");
+		shfs_buf_printf(out, "%s ", s->remotes[i].name);
+		behind_show(out, &s->remotes[i]);
+		shfs_buf_char(out, '\n');
+	}
+}
+
 static void show_hook(struct shfs_buf *out, const struct shfs_style *style,
                       const struct status *s)
 {
@@ -595,6 +669,7 @@ static void show_status_text(struct shfs_context *ctx, const struct status *s,
 		show_left_out(out, style, s);
 		show_gaps(out, style, s);
 	}
+	show_remotes(out, style, s);
 	show_hook(out, style, s);
 }
 
@@ -715,6 +790,10 @@ static bool json_whole_status(const struct status *s)
 	shfs_json_array(&json, "gaps");
 	for (size_t i = 0; i < s->gaps.n; i++)
 		shfs_gap_json(&json, &s->gaps.list[i]);
+	shfs_json_array_end(&json);
+	shfs_json_array(&json, "remotes");
+	for (size_t i = 0; i < s->n_remotes; i++)
+		behind_json(&json, &s->remotes[i]);
 	shfs_json_array_end(&json);
 	if (s->hook)
 		shfs_json_int(&json, "hook_pid", s->hook);

@@ -16,9 +16,9 @@
 #define LEVEL     3 /* of zstd */
 #define BATCH_MAX 64
 
-/* A file of the journal that was pulled. */
+/* A file of the journal or a loose object that was pulled. */
 struct pulled_file {
-	char *name; /* journal/HOST/NAME, without .zst */
+	char *name; /* journal/HOST/NAME, without .zst; objects/ab/... */
 	UT_hash_handle hh;
 };
 
@@ -76,7 +76,7 @@ static int add_pulled(void *arg, const struct manifest *m)
 	for (size_t i = 0; i < m->n && !r; i++) {
 		enum file_kind kind = file_kind_of(m->files[i].name);
 
-		if (kind == FILE_SEGMENT || kind == FILE_HOOK_LOG)
+		if (kind == FILE_SEGMENT || kind == FILE_HOOK_LOG || kind == FILE_LOOSE)
 			r = add_pulled_file(arg, m->files[i].name);
 	}
 	return r;
@@ -91,17 +91,22 @@ static int add_pulled_of_place(void *arg, const char *name)
 	return r ? r : place_each_pulled(&place, add_pulled, own);
 }
 
+bool own_was_pulled(const struct own *own, const char *file)
+{
+	struct pulled_file *found;
+
+	HASH_FIND(hh, own->pulled, file, strlen(file), found);
+	return found;
+}
+
 bool own_has_file(const struct own *own, const char *host, const char *name)
 {
 	_cleanup_buf_ struct shfs_buf file = { 0 };
-	struct pulled_file *found = NULL;
 
 	if (!own->pulled)
 		return true;
 	shfs_buf_printf(&file, "journal/%s/%s", host, name);
-	if (!file.failed)
-		HASH_FIND(hh, own->pulled, file.data, file.len, found);
-	return !found;
+	return file.failed || !own_was_pulled(own, file.data);
 }
 
 /* --- which objects are named --- */
@@ -247,7 +252,7 @@ static int find_named(struct own *own, bool dry_run)
 	return r ? r : adopt_all(own, is_there);
 }
 
-int own_find(struct shfs_store *store, bool dry_run, struct own **out)
+int own_find_files(struct shfs_store *store, struct own **out)
 {
 	_cleanup_own_ struct own *own = calloc(1, sizeof(*own));
 	int r;
@@ -260,6 +265,16 @@ int own_find(struct shfs_store *store, bool dry_run, struct own **out)
 	if (own->packs < 0 && errno != ENOENT)
 		return -errno;
 	r = place_each(store, add_pulled_of_place, own);
+	if (!r)
+		*out = TAKE_PTR(own);
+	return r;
+}
+
+int own_find(struct shfs_store *store, bool dry_run, struct own **out)
+{
+	_cleanup_own_ struct own *own = NULL;
+	int r = own_find_files(store, &own);
+
 	if (!r && own->pulled)
 		r = find_named(own, dry_run);
 	if (!r)

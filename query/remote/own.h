@@ -15,6 +15,8 @@ struct own;
 
 /* Finds what is the store's own. May put objects into it, unless dry_run. */
 _must_check_ int own_find(struct shfs_store *store, bool dry_run, struct own **out);
+/* Finds only what own_has_file and own_was_pulled need. */
+_must_check_ int own_find_files(struct shfs_store *store, struct own **out);
 void own_free(struct own *own);
 static inline void own_freep(struct own **own)
 {
@@ -24,6 +26,8 @@ static inline void own_freep(struct own **own)
 
 /* Is this file of the journal pushed? */
 bool own_has_file(const struct own *own, const char *host, const char *name);
+/* Was it pulled: a loose object, objects/ab/...? This store may name it all the same. */
+bool own_was_pulled(const struct own *own, const char *file);
 /* Is this pack pushed? -errno; 1; 0. */
 _must_check_ int own_has_pack(const struct own *own, const char *name);
 /* Is this loose object pushed? */

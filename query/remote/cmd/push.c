@@ -5,14 +5,19 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/automatic.h"
 #include "query/remote/cmd/unlock.h"
+
+#include "common/clock.h"
+#include "query/remote/behind.h"
 #include "query/remote/messages.h"
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 static struct {
-	bool dry_run, json;
+	bool dry_run, json, automatic;
 	const char *rate;
 } opts;
 
@@ -67,8 +72,12 @@ static int run_push(struct shfs_context *ctx, struct shfs_index *index, int argc
 	_cleanup_remote_ struct shfs_remote *remote = NULL;
 	_cleanup_close_ int lock = -1;
 	struct push_stats stats;
-	int code = remote_choose(store, argv[0], &place), r;
+	const int64_t begun_ns = shfs_clock_ns(CLOCK_REALTIME);
+	int code, r;
 
+	if (opts.automatic)
+		return push_automatically(ctx, store, argv[0]);
+	code = remote_choose(store, argv[0], &place);
 	if (!code)
 		code = remote_lock(store, &lock);
 	if (!code)
@@ -78,6 +87,8 @@ static int run_push(struct shfs_context *ctx, struct shfs_index *index, int argc
 	shfs_progress_begin("pushing");
 	r = push_run(index, &place, remote, &options, &stats);
 	shfs_progress_end();
+	if (!r && !opts.dry_run)
+		r = behind_note_pushed(&place, begun_ns);
 	return r ? remote_fail("push to", &place, remote, r) : show_push(&place, &stats);
 }
 
@@ -92,6 +103,8 @@ const struct shfs_command shfs_cmd_push = {
 	.options = {
 	{ "dry-run", 'n', NULL, "only show how much would be moved",
 	  .flag = &opts.dry_run },
+	{ "automatic", 0, NULL, "push to all remotes that are due: for a timer",
+	  .flag = &opts.automatic },
 	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
 	  .text = &opts.rate },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },

@@ -6,6 +6,7 @@
 #include "query/base/progress.h"
 #include "query/base/time.h"
 #include "query/remote/check.h"
+#include "query/remote/cmd/automatic.h"
 #include "query/remote/cmd/unlock.h"
 #include "query/remote/heads.h"
 #include "query/remote/messages.h"
@@ -58,7 +59,19 @@ static int prepare_remote(struct place *place)
 	return r ? remote_fail("use", place, remote, r) : 0;
 }
 
-static int add_remote(struct shfs_store *store, const char *name, const char *url)
+/* A remote that is there is pushed to by itself, if the user wants that. */
+static int enable_pushes(struct shfs_context *ctx)
+{
+	int code = SHFS_EXIT_OK;
+	const struct shfs_config *config = shfs_context_config(ctx, &code);
+
+	if (config)
+		push_enable_timer(config);
+	return code;
+}
+
+static int add_remote(struct shfs_context *ctx, struct shfs_store *store,
+                      const char *name, const char *url)
 {
 	_cleanup_free_ char *whole = NULL;
 	_cleanup_close_ int lock = -1;
@@ -86,7 +99,7 @@ static int add_remote(struct shfs_store *store, const char *name, const char *ur
 	r = place_new(store, name, whole, &place.encryption);
 	place_encryption_clear(&place.encryption);
 	if (!r)
-		return SHFS_EXIT_OK;
+		return enable_pushes(ctx);
 	if (r != -EEXIST) {
 		shfs_error("cannot note the remote: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
@@ -417,7 +430,7 @@ static int run_remote(struct shfs_context *ctx, int argc, char **argv)
 	if (!store)
 		return code;
 	if (!strcmp(what, "add"))
-		return add_remote(store, argv[0], argv[1]);
+		return add_remote(ctx, store, argv[0], argv[1]);
 	if (!strcmp(what, "check"))
 		return check_remote(store, argv[0]);
 	return !strcmp(what, "remove") ? remove_remote(store, argv[0])
