@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from harness import seeds
-from remotes import Directory, Encrypted, key_text, label_of
+from remotes import Directory, Encrypted, key_text, label_of, subkey
 from test_forget import places, shfs, snapshot
 from test_remotes import FAULTS, all_of, everywhere, in_store, pull, push
 from test_trees import record
@@ -66,14 +66,20 @@ def test_it_sees_nothing(pushed, sandbox, shfs, remote):
     plain = Encrypted(remote)
     plain.KEY = bytes.fromhex(digits)
     files = plain.files()
+    names = subkey(plain.own_key(), 3)
     plain.close()
+    for name, data in files.items():
+        if name.startswith("data/"):
+            store, blob = name.split("/")[1], os.path.basename(name)
+            text = f"{store}/{hashlib.sha256(data).hexdigest()}".encode()
+            assert blob == hashlib.blake2b(text, key=names, digest_size=32).hexdigest()
     assert any(SECRET.encode() in everywhere(data) for data in files.values())  # so there would be something to find
     hosts = re.findall(rb"^host (\S+)$", b"".join(files.values()), re.M)
     seen = b"\n".join(name.encode() + b"\n" + data for name, data in remote.files().items())
     for word in (SECRET.encode(), NAME.encode(), *(b"host " + host for host in hosts), *(host for host in hosts if len(host) > 7), b"shfs head", b"shfs list", b"journal/", b"objects/", b"\x28\xb5\x2f\xfd", b"\xd5shf",
                  digits.encode(), bytes.fromhex(digits)):
         assert word not in seen and word not in everywhere(seen), word
-    # names of blobs are not the hashes of what is in them, nor of what is there
+    # nor are names of blobs hashes of what is there
     names = {os.path.basename(n) for n in remote.blobs()}
     assert not names & {hashlib.sha256(d).hexdigest() for d in (*files.values(), *remote.files().values())}
     # the same bytes look different each time

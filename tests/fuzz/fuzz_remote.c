@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a remote says: a head ('h'), a list ('l'), the contents of a pack ('c'); and a
- * manifest as a file here ('m'). What can be read is the same when it is written and read
- * again. Heads and manifests get the sum that they need.
+ * manifest as a file here ('m'); a label ('e') and a key ('k'). What can be read is the
+ * same when it is written and read again. Heads and manifests get the sum that they need.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "query/remote/contents.h"
+#include "query/remote/encryption/encrypted.h"
 #include "query/remote/manifest.h"
 
+#include <errno.h>
 #include <string.h>
 
 static void check_files(const struct manifest *m)
@@ -102,6 +104,32 @@ static void check_contents(const uint8_t *data, size_t size)
 	FUZZ_ASSERT(!contents_parse(text.data, text.len, &again) && again.n == c.n);
 }
 
+/* No label fits a key but one that was made with it. */
+static void check_label(const uint8_t *data, size_t size)
+{
+	static const char zeros[] = "shfs-key-1:00000000000000000000000000000000"
+				    "00000000000000000000000000000000";
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	_cleanup_key_ struct remote_key *key = NULL;
+	char made[LABEL_MAX];
+	int r;
+
+	FUZZ_ASSERT(!remote_key_parse(zeros, strlen(zeros), &key));
+	FUZZ_ASSERT(!label_make(key, made) && !label_check(key, made));
+	shfs_buf_add(&text, data, size);
+	FUZZ_ASSERT(!text.failed);
+	r = label_check(key, text.data ?: "");
+	FUZZ_ASSERT(r == -EBADMSG || r == -EPROTONOSUPPORT || r == -EKEYREJECTED);
+}
+
+static void check_key(const uint8_t *data, size_t size)
+{
+	_cleanup_key_ struct remote_key *key = NULL;
+	int r = remote_key_parse((const char *)data, size, &key);
+
+	FUZZ_ASSERT(r == (key ? 0 : -EINVAL));
+}
+
 void fuzz_remote(const uint8_t *data, size_t size)
 {
 	if (!size)
@@ -115,6 +143,10 @@ void fuzz_remote(const uint8_t *data, size_t size)
 		return check_manifest(data + 1, size - 1);
 	case 'c':
 		return check_contents(data + 1, size - 1);
+	case 'e':
+		return check_label(data + 1, size - 1);
+	case 'k':
+		return check_key(data + 1, size - 1);
 	default:
 		return;
 	}
