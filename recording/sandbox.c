@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -30,8 +31,8 @@ static const struct {
 	{ SCMP_SYS(connect), SHFS_SANDBOX_SOCKETS },
 	{ SCMP_SYS(bind), SHFS_SANDBOX_LOCKS },
 	{ SCMP_SYS(listen), 0 },
-	{ SCMP_SYS(accept), SHFS_SANDBOX_SOCKETS },
-	{ SCMP_SYS(accept4), SHFS_SANDBOX_SOCKETS },
+	{ SCMP_SYS(accept), SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_ACCEPT },
+	{ SCMP_SYS(accept4), SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_ACCEPT },
 	/* other processes */
 	{ SCMP_SYS(process_vm_readv), 0 },
 	{ SCMP_SYS(process_vm_writev), 0 },
@@ -79,9 +80,6 @@ static const int changes[] = {
 	SCMP_SYS(splice),
 	SCMP_SYS(vmsplice),
 	SCMP_SYS(tee),
-	SCMP_SYS(sendto),
-	SCMP_SYS(sendmsg),
-	SCMP_SYS(sendmmsg),
 	SCMP_SYS(truncate),
 	SCMP_SYS(ftruncate),
 	SCMP_SYS(fallocate),
@@ -121,6 +119,13 @@ static const int changes[] = {
 	SCMP_SYS(copy_file_range),
 };
 
+/* Calls that send to a socket, and so perhaps to a process that changes a file. */
+static const int sendings[] = {
+	SCMP_SYS(sendto),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(sendmmsg),
+};
+
 void shfs_sandbox_drop_resource(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -139,7 +144,7 @@ static int deny_by_arguments(scmp_filter_ctx filter, unsigned needs)
 {
 	int r = 0;
 
-	if (needs)
+	if (needs & (SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS))
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
 		                     SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 	if (!r)
@@ -208,7 +213,7 @@ static int deny_opening(scmp_filter_ctx filter, int call, unsigned argument)
 	return r;
 }
 
-int shfs_sandbox_forbid_changes(const int *fds, size_t n)
+static int forbid_changes(const int *fds, size_t n, bool sends)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	int r = filter ? 0 : -ENOMEM;
@@ -217,6 +222,8 @@ int shfs_sandbox_forbid_changes(const int *fds, size_t n)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(changes) && !r; i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), changes[i], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sendings) && !r && !sends; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), sendings[i], 0);
 	if (!r)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2),
 		                     0);
@@ -234,4 +241,14 @@ int shfs_sandbox_forbid_changes(const int *fds, size_t n)
 	shfs_debug(RECORDING, "seccomp filter against changes: %s",
 	           r ? strerrordesc_np(-r) : "on");
 	return r;
+}
+
+int shfs_sandbox_forbid_changes(const int *fds, size_t n)
+{
+	return forbid_changes(fds, n, false);
+}
+
+int shfs_sandbox_forbid_changes_of_files(const int *fds, size_t n)
+{
+	return forbid_changes(fds, n, true);
 }

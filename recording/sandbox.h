@@ -15,6 +15,7 @@ void shfs_sandbox_drop_resource(void);
 enum {
 	SHFS_SANDBOX_SOCKETS = 1, /* connect and accept, on this host */
 	SHFS_SANDBOX_LOCKS = 2,   /* take locks (common/lock.h) */
+	SHFS_SANDBOX_ACCEPT = 4,  /* accept on a socket that it has */
 };
 
 /* Installs the filter for all threads, also those that run already. needs: the above.
@@ -28,3 +29,6 @@ _must_check_ int shfs_sandbox_enter(unsigned needs);
  * whose flags a filter does not see, is not there at all (ENOSYS). -errno.
  */
 _must_check_ int shfs_sandbox_forbid_changes(const int *fds, size_t n);
+/* The same for a process that serves a socket: what is sent to sockets, which are no
+ * files, is sent. -errno. */
+_must_check_ int shfs_sandbox_forbid_changes_of_files(const int *fds, size_t n);

@@ -51,7 +51,7 @@ static const struct attempt {
 	  SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS },
 	{ "socketpair", SYS_socketpair, { AF_UNIX, SOCK_STREAM, 0, 0 } },
 	{ "connect", SYS_connect, { BAD }, SHFS_SANDBOX_SOCKETS },
-	{ "accept", SYS_accept4, { BAD }, SHFS_SANDBOX_SOCKETS },
+	{ "accept", SYS_accept4, { BAD }, SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_ACCEPT },
 	{ "bind", SYS_bind, { BAD }, SHFS_SANDBOX_LOCKS },
 	{ "listen", SYS_listen, { BAD } },
 	{ "process_vm_readv", SYS_process_vm_readv, { 0 } },
@@ -180,6 +180,11 @@ static void locks(void **state)
 	in_sandbox(SHFS_SANDBOX_LOCKS);
 }
 
+static void accepting(void **state)
+{
+	in_sandbox(SHFS_SANDBOX_ACCEPT);
+}
+
 static void both(void **state)
 {
 	in_sandbox(SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS);
@@ -252,8 +257,17 @@ static const char *try_changes(const char *path, const char *other, int fd, bool
 	return NULL;
 }
 
+/* Can a socket that was there be sent to? */
+static bool can_send(void)
+{
+	int ends[2];
+
+	return !socketpair(AF_UNIX, SOCK_STREAM, 0, ends) &&
+	       send(ends[0], "x", 1, 0) == 1;
+}
+
 /* Nothing but one pipe can be written to, and a file be read. */
-static void nothing_changes(void **state)
+static void forbids_changes(int (*forbid)(const int *fds, size_t n), bool sends)
 {
 	char path[] = "/tmp/shfs-unit.XXXXXX", other[sizeof(path) + 2], told[64] = "";
 	int fd = mkstemp(path), pipes[2], status;
@@ -268,12 +282,14 @@ static void nothing_changes(void **state)
 	assert_int_equal(pwrite(fd, "text", 4, 0), 4);
 	pid = fork();
 	if (!pid) {
-		if (shfs_sandbox_forbid_changes(&pipes[1], 1))
+		if (forbid(&pipes[1], 1))
 			failed = "no filter";
 		else
 			failed = try_changes(path, other, fd, true);
 		if (!failed && open(path, O_RDONLY | O_CLOEXEC) < 0)
 			failed = "open to read";
+		if (!failed && can_send() != sends)
+			failed = "send";
 		snprintf(told, sizeof(told), "%s", failed ? failed : "");
 		_exit(write(pipes[1], told, sizeof(told)) != sizeof(told));
 	}
@@ -290,15 +306,27 @@ static void nothing_changes(void **state)
 	close(pipes[0]);
 }
 
+static void nothing_changes(void **state)
+{
+	forbids_changes(shfs_sandbox_forbid_changes, false);
+}
+
+static void nothing_changes_but_it_sends(void **state)
+{
+	forbids_changes(shfs_sandbox_forbid_changes_of_files, true);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_gets_through),
 		cmocka_unit_test(sockets_of_this_host),
 		cmocka_unit_test(locks),
+		cmocka_unit_test(accepting),
 		cmocka_unit_test(both),
 		cmocka_unit_test(without_it),
 		cmocka_unit_test(nothing_changes),
+		cmocka_unit_test(nothing_changes_but_it_sends),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
