@@ -49,10 +49,15 @@ function licences(metafile) {
 
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-function page(script, style, licenceTexts) {
-	const csp =
-		`default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; ` +
-		"form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+// more: what the page may load
+function policy(script, style, more = '') {
+	return (
+		`default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; ${more}base-uri 'none'; ` +
+		"form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	);
+}
+
+function page(csp, script, style, licenceTexts) {
 	const parts = { CSP: csp, STYLE: style, SCRIPT: script, LICENCES: licenceTexts };
 
 	for (const text of [script, licenceTexts])
@@ -65,11 +70,21 @@ function array(name, text) {
 		lines = [];
 
 	for (let i = 0; i < bytes.length; i += 24) lines.push('\t' + bytes.slice(i, i + 24).join(','));
-	return `static const unsigned char shfs_map_${name}[] = {\n${lines.join(',\n')},\n\t0\n};\n`;
+	return `__attribute__((unused)) static const unsigned char shfs_map_${name}[] = {\n${lines.join(',\n')},\n\t0\n};\n`;
 }
 
 const [script, style] = [await bundle('src/main.js'), await bundle('style.css')];
 const text = (result) => result.outputFiles[0].text.trim();
-const whole = page(text(script), text(style), licences(script.metafile));
-const [head, middle, tail] = whole.split(/@DATA@|@CONTENTS@/);
-writeFileSync(process.argv[2], array('head', head) + array('middle', middle) + array('tail', tail));
+const parts = [text(script), text(style)];
+const live = policy(...parts, "img-src 'self' blob:; connect-src 'self'; ");
+const made = (csp) => page(csp, ...parts, licences(script.metafile)).split(/@DATA@|@CONTENTS@/);
+const [head, middle, tail] = made(policy(...parts));
+const [liveHead] = made(live);
+writeFileSync(
+	process.argv[2],
+	array('head', head) +
+		array('middle', middle) +
+		array('tail', tail) +
+		array('live_head', liveHead) +
+		array('live_csp', `${live}; frame-ancestors 'none'`),
+);

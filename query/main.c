@@ -40,6 +40,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_compare,
 	&shfs_cmd_stats,
 	&shfs_cmd_map,
+	&shfs_cmd_web,
 	&shfs_cmd_export,
 	&shfs_cmd_import,
 	&shfs_cmd_remote,

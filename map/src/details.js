@@ -2,8 +2,8 @@
 // The panel at the side: a command, or a file.
 import { AGAIN, INCOMPLETE, NOT_ARCHIVED } from './model.js';
 import { byId, el } from './dom.js';
-import { contentView, diffView } from './diff.js';
-import { count, date, duration, oneLine, size, time, visible } from './text.js';
+import { compareView, isImage, versionView } from './compare.js';
+import { count, date, duration, oneLine, quoted, size, time, visible } from './text.js';
 import { ofSession } from './theme.js';
 import { sessionName } from './timeline.js';
 
@@ -172,6 +172,33 @@ export class Details {
 		);
 	}
 
+	// Shows what is made, once it is there.
+	fill(shown, make) {
+		make().then(
+			(made) => shown.append(made),
+			(error) => shown.append(el('p', { class: 'dim' }, error.message)),
+		);
+	}
+
+	// A button that copies the command that puts the version back.
+	restorer(path, n) {
+		if (!this.model.source.url) return null;
+		const command = `shfs restore ${quoted(`${this.model.paths[path]}@${n}`)}`;
+
+		return el(
+			'button',
+			{
+				title: command,
+				onclick: ({ currentTarget: button }) =>
+					navigator.clipboard.writeText(command).then(
+						() => (button.textContent = 'copied'),
+						() => button.closest('li').append(el('pre', { class: 'text', tabindex: 0 }, command)),
+					),
+			},
+			'copy restore',
+		);
+	}
+
 	// Buttons that open what is embedded of a version below its line; before: what to compare with.
 	openers(path, n, before) {
 		const { model } = this,
@@ -195,15 +222,18 @@ export class Details {
 						);
 						if (was) return;
 						button.setAttribute('aria-expanded', 'true');
-						item.append(el('div', { class: 'shown' }, make()));
+						const shown = el('div', { class: 'shown' });
+
+						item.append(shown);
+						this.fill(shown, make);
 					},
 				},
 				text,
 			);
 
 		if (has(content) && has(old))
-			found.push(toggle('diff', () => diffView(model.content(path, before), model.content(path, n))));
-		if (has(content)) found.push(toggle('text', () => contentView(model.content(path, n))));
+			found.push(toggle('diff', async () => compareView(model, path, before, n)));
+		if (has(content)) found.push(toggle(isImage(model, path) ? 'image' : 'text', async () => versionView(model, path, n)));
 		return el('span', { class: 'openers' }, found);
 	}
 
@@ -288,7 +318,7 @@ export class Details {
 				{ class: 'use' },
 				el('strong', {}, `@${n}`),
 				el('span', { class: 'dim' }, facts.filter(Boolean).join(' · ')),
-				el('span', { class: 'openers' }, el('button', { onclick: () => this.go.graph(path, n) }, 'graph')),
+				el('span', { class: 'openers' }, el('button', { onclick: () => this.go.graph(path, n) }, 'graph'), this.restorer(path, n)),
 				this.openers(path, n, n - 1),
 			),
 			maker && command(maker, 'made by'),

@@ -9,7 +9,7 @@ function build(element, props, children) {
 		else if (value !== undefined && value !== null && value !== false)
 			element.setAttribute(name, value === true ? '' : value);
 	}
-	element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+	element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
 	return element;
 }
 

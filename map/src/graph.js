@@ -5,10 +5,12 @@ import { select } from 'd3-selection';
 import { zoom, zoomIdentity } from 'd3-zoom';
 import { AGAIN } from './model.js';
 import { byId, svg } from './dom.js';
+import { card, cardSize, hasCard, labelAt } from './cards.js';
 import { cut, cutLeft } from './text.js';
 import { ofSession } from './theme.js';
 
 const NODES_MAX = 60; // more are not read
+const RESULTS = 6; // at first, and for each time that one asks for more
 const FILES_MAX = 9; // of one command, in one direction
 const CHAR = 7,
 	HEIGHT = 28;
@@ -16,10 +18,14 @@ const CHAR = 7,
 export class Graph {
 	// go: as the details have it
 	constructor(model, go) {
-		Object.assign(this, { model, go, root: byId('graph'), picture: byId('picture') });
+		Object.assign(this, { model, go, root: byId('graph'), picture: byId('picture'), more: byId('graph-more'), stale: new Set() });
+		this.more.addEventListener('click', () => this.showResults(this.wanted + RESULTS));
 		this.behaviour = zoom()
 			.scaleExtent([0.1, 3])
-			.on('zoom', ({ transform }) => this.picture.firstChild?.setAttribute('transform', transform));
+			.on('zoom', ({ transform, sourceEvent }) => {
+				this.touched ||= Boolean(sourceEvent);
+				this.picture.firstChild?.setAttribute('transform', transform);
+			});
 		select(this.picture).call(this.behaviour).on('dblclick.zoom', null);
 	}
 
@@ -44,15 +50,41 @@ export class Graph {
 			.map((use) => [use.path, use.made]);
 	}
 
-	search(path, n) {
+	// The latest results: what commands made that is there, and of which no other command has made
+	// anything; those first that were made of something.
+	results() {
+		const { model } = this,
+			made = [[], []],
+			seen = new Set();
+
+		for (let i = model.commands.length - 1; i >= 0 && made[0].length <= this.wanted; i--) {
+			const c = model.commands[i],
+				plain = c.id === null || !this.inputs(c).length;
+
+			for (const [path, n] of this.outputs(c)) {
+				if (seen.has(path) || model.latest(path) !== n) continue;
+				seen.add(path);
+				if (model.readersOf(path, n).every((reader) => reader === c || !this.outputs(reader).length)) made[plain ? 1 : 0].push([path, n]);
+			}
+		}
+		return made[0].length ? made[0] : made[1];
+	}
+
+	begin() {
 		this.nodes = new Map();
 		this.edges = new Map();
 		this.cut = 0;
-		const queue = [
+	}
+
+	search(path, n) {
+		this.begin();
+		this.walk([
 			[this.version(path, n, 0), -1],
 			[this.version(path, n, 0), 1],
-		];
+		]);
+	}
 
+	walk(queue) {
 		for (let at = 0; at < queue.length; at++) {
 			const [node, way] = queue[at];
 
@@ -125,19 +157,52 @@ export class Graph {
 	show(path, n) {
 		this.shown = [path, n];
 		this.search(path, n);
-		this.target = `v${path}@${n}`;
+		this.draw([`v${path}@${n}`], this.model.name(path, n));
+	}
+
+	// The first view: the workflow of the latest results.
+	showResults(wanted = RESULTS) {
+		this.wanted = wanted;
+		const found = this.results();
+
+		this.shown = null;
+		this.begin();
+		const targets = found.slice(0, wanted).map(([path, n]) => this.version(path, n)).filter(Boolean);
+		this.walk(targets.map((node) => [node, -1]));
+		this.draw(
+			targets.map((node) => node.key),
+			'Latest results',
+		);
+		this.more.hidden = found.length <= wanted;
+	}
+
+	redraw() {
+		if (this.root.hidden) return;
+		if (this.shown) this.show(...this.shown);
+		else this.showResults(this.wanted);
+	}
+
+	draw(targets, title) {
+		this.targets = new Set(targets);
+		this.touched = false;
+		this.more.hidden = true;
 		const layout = new dagre.graphlib.Graph()
 			.setGraph({ rankdir: 'LR', nodesep: 12, ranksep: 46, marginx: 20, marginy: 20 })
 			.setDefaultEdgeLabel(() => ({}));
 
 		for (const node of this.nodes.values()) {
 			node.label = this.label(node);
-			layout.setNode(node.key, { width: node.label.length * CHAR + 24, height: HEIGHT });
+			node.card = node.path !== undefined && hasCard(this.model, node.path, node.n);
+			layout.setNode(
+				node.key,
+				node.card ? { ...cardSize(this.model, node.path) } : { width: node.label.length * CHAR + 24, height: HEIGHT },
+			);
 		}
 		for (const [from, to] of this.edges.values()) layout.setEdge(from.key, to.key);
 		dagre.layout(layout);
 		this.root.hidden = false;
-		byId('graph-of').textContent = this.model.name(path, n);
+		byId('graph-of').textContent = title;
+		byId('graph-word').hidden = !this.shown;
 		byId('graph-note').textContent = this.note();
 		this.picture.replaceChildren(
 			svg(
@@ -147,18 +212,19 @@ export class Graph {
 				[...this.nodes.values()].map((node) => this.node(node, layout.node(node.key))),
 			),
 		);
-		this.fit(layout.graph(), layout.node(this.target));
+		this.fit(layout.graph(), layout.node(targets[0]) ?? { x: 0, y: 0 });
 	}
 
 	note() {
 		const commands = [...this.nodes.values()].filter((node) => node.command && !node.rest).length;
 
-		return `${commands} commands` + (this.cut ? ' · the nearest; there are more' : '') + ' · shfs why is exact';
+		return `${commands} ${commands === 1 ? 'command' : 'commands'}` + (this.cut ? ' · the nearest; there are more' : '') + ' · shfs why is exact';
 	}
 
 	label(node) {
 		if (node.rest) return `${node.rest} more`;
-		return node.command ? cut(node.command.title, 34) : cutLeft(this.model.name(node.path, node.n), 34);
+		if (node.command) return cut(node.command.title, 34);
+		return cutLeft(this.model.name(node.path, node.n), hasCard(this.model, node.path, node.n) ? 25 : 34);
 	}
 
 	edge({ points }) {
@@ -183,24 +249,42 @@ export class Graph {
 			y: -height / 2,
 			width,
 			height,
-			rx: kind === 'version' ? height / 2 : 4,
+			rx: kind === 'version' && !node.card ? height / 2 : 5,
 		});
 		const press = () => (node.command ? this.go.command(node.command) : this.pickVersion(node));
 
-		if (kind === 'command') shape.style.fill = ofSession(node.command.of.index);
+		const stale = kind === 'version' && this.stale.has(`${this.model.paths[node.path]}@${node.n}`);
+		const words = [
+			node.command ? node.command.title : this.model.name(node.path, node.n),
+			stale && 'stale: an input has changed, or a step before it',
+		];
+
+		if (kind === 'command' && !this.model.source.url) shape.style.fill = ofSession(node.command.of.index);
 		return svg(
 			'g',
 			{
-				class: `node ${kind}${node.key === this.target ? ' target' : ''}${node.command?.status ? ' failed' : ''}`,
+				class: `node ${kind}${this.targets.has(node.key) ? ' target' : ''}${node.command?.status ? ' failed' : ''}${stale ? ' stale' : ''}`,
+				'aria-label': words.filter(Boolean).join(', '),
 				transform: `translate(${x},${y})`,
 				tabindex: 0,
 				role: 'button',
 				onclick: press,
 				onkeydown: (event) => event.key === 'Enter' && press(),
 			},
-			svg('title', {}, node.command ? node.command.title : this.model.name(node.path, node.n)),
+			svg('title', {}, words.filter(Boolean).join('\n')),
 			shape,
-			svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, node.label),
+			node.card && card(this.model, node.path, node.n),
+			stale && this.badge(width, height),
+			svg('text', { 'text-anchor': 'middle', dy: '0.35em', y: node.card ? labelAt(this.model, node.path) : null }, node.label),
+		);
+	}
+
+	badge(width, height) {
+		return svg(
+			'g',
+			{ class: 'badge', transform: `translate(${width / 2 - 22},${-height / 2})` },
+			svg('rect', { x: -20, y: -8, width: 40, height: 16, rx: 8 }),
+			svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, 'stale'),
 		);
 	}
 
@@ -214,7 +298,8 @@ export class Graph {
 	// All of it where it is legible, else what is around the target.
 	fit({ width, height }, target) {
 		const box = this.picture.getBoundingClientRect();
-		const k = Math.min(1.1, Math.max(0.75, Math.min(box.width / width, box.height / height)));
+		const least = this.model.source.url ? 0.45 : 0.75;
+		const k = Math.min(1.1, Math.max(least, Math.min(box.width / width, box.height / height)));
 		const shift = (room, length, at) =>
 			length <= room ? (room - length) / 2 : Math.min(0, Math.max(room - length, room / 2 - at));
 

@@ -3,6 +3,7 @@
 import { byId, el } from './dom.js';
 import { Details } from './details.js';
 import { Graph } from './graph.js';
+import { Embedded, Live } from './live.js';
 import { Model } from './model.js';
 import { Overview } from './overview.js';
 import { Timeline } from './timeline.js';
@@ -14,12 +15,11 @@ const NEAR = 60e6; // commands so near to each other are to be told apart
 
 const embedded = (id) => JSON.parse(byId(id).textContent);
 
-function start() {
-	const data = embedded('data');
+function start(data, live) {
 
 	if (data.shfs !== 'map' || data.version !== VERSION)
 		throw new Error('this page and its data are of different versions of shfs');
-	const model = new Model(data, () => embedded('contents'));
+	const model = new Model(data, live ?? new Embedded(() => embedded('contents')));
 	const state = { selected: null, file: null, matches: null, at: -1 };
 
 	// --- what is chosen ---
@@ -31,20 +31,27 @@ function start() {
 		timeline.redraw();
 	}
 
+	// The address says what is shown.
+	function say(what) {
+		history.replaceState(null, '', `#${what}`);
+	}
+
 	const go = {
 		command(c) {
 			select(c, null);
 			timeline.view.reveal(c.begin, NEAR);
 			details.command(c);
-			if (c.id) history.replaceState(null, '', `#${c.id}`);
+			if (c.id) say(c.id);
 		},
 		file(path) {
 			select(null, path);
 			details.file(path);
+			if (live) say(`file=${live.encode(model.paths[path])}`);
 		},
 		graph(path, n) {
 			details.file(path);
 			graph.show(path, n);
+			if (live) say(`file=${live.encode(model.paths[path])}&n=${n}`);
 		},
 		none() {
 			select(null, null);
@@ -53,7 +60,7 @@ function start() {
 	};
 	watchTheme(() => {
 		timeline.redraw();
-		if (!graph.root.hidden) graph.show(...graph.shown);
+		graph.redraw();
 	});
 	const details = new Details(model, go),
 		graph = new Graph(model, go);
@@ -64,31 +71,36 @@ function start() {
 
 	// --- the head ---
 
-	const [first, last] = [model.commands[0], model.commands.at(-1)];
-	const processes = model.commands.filter((c) => c.id === null).length;
-	byId('summary').textContent =
-		[
-			count(model.commands.length - processes, 'command'),
-			processes && count(processes, 'process', 'processes'),
-			count(model.sessions.length, 'session'),
-			first &&
-				(date(first.begin) === date(last.begin)
-					? date(first.begin)
-					: `${date(first.begin)} to ${date(last.begin)}`),
-		]
-			.filter(Boolean)
-			.join(' · ');
-	byId('cut').hidden = !data.cut;
-	byId('where').textContent = model.root === '/' ? 'shfs map' : oneLine(model.root.slice(0, -1));
-	document.title = `${byId('where').textContent} – shfs map`;
-	byId('made').textContent =
-		`Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
-		(data.contents_left_out ? ` ${count(data.contents_left_out, 'content')} not embedded, for their size.` : '');
-	if (data.gaps.length) {
-		byId('gaps').hidden = false;
-		byId('gaps').textContent =
-			`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
+	let first, last;
+
+	function head() {
+		[first, last] = [model.commands[0], model.commands.at(-1)];
+		const processes = model.commands.filter((c) => c.id === null).length;
+		byId('summary').textContent =
+			[
+				count(model.commands.length - processes, 'command'),
+				processes && count(processes, 'process', 'processes'),
+				count(model.sessions.length, 'session'),
+				first &&
+					(date(first.begin) === date(last.begin)
+						? date(first.begin)
+						: `${date(first.begin)} to ${date(last.begin)}`),
+			]
+				.filter(Boolean)
+				.join(' · ');
+		byId('cut').hidden = !data.cut;
+		byId('where').textContent = model.root === '/' ? 'shfs map' : oneLine(model.root.slice(0, -1));
+		document.title = `${byId('where').textContent} – shfs map`;
+		byId('made').textContent =
+			`Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
+			(data.contents_left_out ? ` ${count(data.contents_left_out, 'content')} not embedded, for their size.` : '');
+		if (data.gaps.length) {
+			byId('gaps').hidden = false;
+			byId('gaps').textContent =
+				`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
+		}
 	}
+	head();
 	byId('nothing').hidden = model.commands.length > 0;
 
 	// --- search ---
@@ -253,17 +265,82 @@ function start() {
 
 	// --- the beginning ---
 
+	// What the address asks for: a command, or a file and perhaps its version.
+	function follow() {
+		const asked = location.hash.slice(1),
+			words = new URLSearchParams(asked);
+		const path = words.has('file') ? model.paths.findIndex((found) => found === words.get('file') || live?.encode(found) === raw(asked)) : -1;
+
+		if (path >= 0) {
+			const n = Number(words.get('n')) || model.numbersOf(path).at(-1);
+
+			if (n) go.graph(path, n);
+			else go.file(path);
+		} else if (asked.length > 3 && !words.has('file')) {
+			const found = model.commands.find((c) => c.id?.startsWith(asked));
+
+			if (found) go.command(found);
+			return Boolean(found);
+		}
+		return path >= 0;
+	}
+	const raw = (asked) => asked.match(/file=([^&]*)/)[1];
+
 	timeline.resize();
-	const asked = location.hash.length > 4 && model.commands.find((c) => c.id?.startsWith(location.hash.slice(1)));
-	if (asked) go.command(asked);
+	const shown = follow();
 	globalThis.shfsMap = { model, timeline, graph }; // for who looks into it
+	if (live) 
+		goOn(live, { model, timeline, graph, follow, shown, head }).catch((error) => {
+			byId('gaps').hidden = false;
+			byId('gaps').textContent = `Not all of it could be loaded: ${error.message}`;
+		});
 	document.documentElement.dataset.ready = 'yes';
 }
 
-try {
-	start();
-} catch (error) {
+// The rest of a page that is served: its first view, the commands before, what is stale.
+async function goOn(live, { model, timeline, graph, follow, shown, head }) {
+	const results = byId('results');
+
+	results.hidden = false;
+	document.documentElement.classList.add('live');
+	results.addEventListener('click', () => graph.showResults());
+	globalThis.addEventListener('hashchange', follow);
+	if (!shown && model.commands.length) graph.showResults();
+	async function load() {
+		while (await live.more()) {
+			model.load();
+			timeline.reload();
+			head();
+		}
+	}
+	await load();
+	byId('earlier').hidden = false;
+	byId('earlier').addEventListener('click', () => live.further().then(load));
+	if (!shown && !graph.root.hidden && !graph.shown && !graph.touched) graph.redraw();
+	const asked = location.hash;
+	if (!shown && asked && byId('details').hidden) follow();
+	graph.stale = new Set((await live.stale()).map(({ path, n }) => `${path}@${n}`));
+	if (!graph.touched) graph.redraw();
+	document.documentElement.dataset.whole = 'yes';
+}
+
+function fail(error) {
 	byId('nothing').hidden = false;
 	byId('nothing').textContent = `This map cannot be shown: ${error.message}`;
 	throw error;
+}
+
+const given = embedded('data');
+const live = given.live ? new Live() : null;
+
+if (live)
+	live.first()
+		.then((data) => start(data, live))
+		.catch(fail);
+else {
+	try {
+		start(given, null);
+	} catch (error) {
+		fail(error);
+	}
 }

@@ -10,17 +10,26 @@ export const AGAIN = 2,
 	NOT_ARCHIVED = 8;
 
 export class Model {
-	constructor(data, readContents) {
+	// source: of contents (live.js)
+	constructor(data, source) {
 		this.data = data;
 		this.kinds = data.kinds;
+		this.source = source;
+		this.load();
+	}
+
+	// Reads the data, again if there is more of it.
+	load() {
+		const { data } = this;
+
 		this.paths = data.paths;
 		this.sessions = data.sessions;
-		this.readContents = readContents;
-		this.commands = data.commands.reverse(); // the latest came first
+		this.commands = [...data.commands].reverse(); // the latest came first
+		this.asked = this.versions = this.words = this.names = undefined;
 		this.commands.forEach((c, i) => {
 			c.index = i;
 			c.stop = c.end ?? c.begin;
-			c.title = this.title(c);
+			c.title ??= this.title(c);
 		});
 		this.root = this.commonRoot();
 		this.joinSessions();
@@ -147,17 +156,24 @@ export class Model {
 		return this.versions.get(path * VERSIONS + n);
 	}
 
-	// Its text, or null.
+	// Its text, a promise of that, or null.
 	content(path, n) {
 		const found = this.version(path, n);
 
-		if (!found || found.content === null) return null;
-		this.contents ??= this.readContents();
-		return this.contents[found.content];
+		return !found || found.content === null ? null : this.source.text(found, this.paths[path]);
+	}
+
+	// The latest version of a file that is there; 0: it was removed.
+	latest(path) {
+		const uses = this.usesOf(path);
+
+		return uses.at(-1)?.kind === 'removed' ? 0 : (this.numbersOf(path).at(-1) ?? 0);
 	}
 
 	commonRoot() {
 		let root = null;
+
+		if (this.data.project) return `${this.data.project}/`;
 
 		for (const path of this.paths) {
 			if (root === null) root = path.slice(0, path.lastIndexOf('/') + 1);
@@ -168,7 +184,9 @@ export class Model {
 
 	// A path below what all of them have in common.
 	short(path) {
-		return oneLine(this.paths[path].slice(this.root.length));
+		const found = this.paths[path];
+
+		return oneLine(found.startsWith(this.root) ? found.slice(this.root.length) : found);
 	}
 
 	name(path, n) {
@@ -181,12 +199,12 @@ export class Model {
 			wanted = query.toLowerCase();
 
 		this.words ??= this.commands.map((c) => `${c.id ?? ''}\n${c.title}`.toLowerCase());
-		this.names ??= this.paths.map((path) => path.toLowerCase());
+		this.names ??= this.paths.map((_, path) => this.short(path).toLowerCase());
 		this.words.forEach((text, i) => {
 			if (text.includes(wanted)) found.add(i);
 		});
 		this.names.forEach((name, p) => {
-			if (name.includes(wanted, this.root.length))
+			if (name.includes(wanted))
 				for (let at = this.start[p]; at < this.start[p + 1]; at++) found.add(this.useCommand[at]);
 		});
 		return [...found].sort((a, b) => a - b);

@@ -87,3 +87,11 @@ export function size(bytes) {
 export function count(n, one, many = one + 's') {
 	return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 }
+
+// A word for bash and zsh, which has any bytes.
+export function quoted(word) {
+	if (!/[\u0000-\u001f\u007f-\u009f\udc80-\udcff]/.test(word)) return `'${word.replaceAll("'", "'\\''")}'`;
+	return `$'${word.replace(/[\\'\u0000-\u001f\u007f\udc80-\udcff]/g, (char) =>
+		char === '\\' || char === "'" ? `\\${char}` : `\\x${(char.charCodeAt(0) & 0xff).toString(16).padStart(2, '0')}`,
+	)}'`;
+}

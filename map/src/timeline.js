@@ -54,6 +54,17 @@ export class Timeline {
 		if (this.width) this.view.resize(this.scale, this.width);
 	}
 
+	// The model has more.
+	reload() {
+		const window = this.view.window();
+
+		this.rows = packed(this.model.rows);
+		this.order = undefined;
+		this.setScale();
+		this.resize();
+		this.view.show(...window);
+	}
+
 	squeeze(squeezed) {
 		const window = this.view.window();
 

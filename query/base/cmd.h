@@ -80,7 +80,8 @@ extern const struct shfs_command shfs_cmd_browse, shfs_cmd_cat, shfs_cmd_check,
 	shfs_cmd_record, shfs_cmd_reindex, shfs_cmd_remote, shfs_cmd_repair,
 	shfs_cmd_rerun, shfs_cmd_restore, shfs_cmd_run, shfs_cmd_search, shfs_cmd_select,
 	shfs_cmd_show, shfs_cmd_stale, shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync,
-	shfs_cmd_try, shfs_cmd_umount, shfs_cmd_undelete, shfs_cmd_undo, shfs_cmd_why;
+	shfs_cmd_try, shfs_cmd_umount, shfs_cmd_undelete, shfs_cmd_undo, shfs_cmd_web,
+	shfs_cmd_why;
 
 /* --- the context --- */
 

@@ -38,6 +38,7 @@ LIBRARIES = {
     r"(g|lib)elf\.h": ({"query/bundle"}, "libelf"),
     r"(md5|sha1|sha2)\.h": ({"query/base"}, "libmd"),
     r"sodium(/.*)?\.h": ({"query/remote/encryption"}, "libsodium"),
+    r"microhttpd\.h": ({"query/web"}, "libmicrohttpd"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),
 }
 
