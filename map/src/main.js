@@ -89,8 +89,9 @@ function start(data, live) {
 				.filter(Boolean)
 				.join(' · ');
 		byId('cut').hidden = !data.cut;
-		byId('where').textContent = model.root === '/' ? 'shfs map' : oneLine(model.root.slice(0, -1));
-		document.title = `${byId('where').textContent} – shfs map`;
+		const name = live ? 'shfs web' : 'shfs map';
+		byId('where').textContent = model.root === '/' ? name : oneLine(model.root.slice(0, -1));
+		document.title = `${byId('where').textContent} – ${name}`;
 		byId('made').textContent =
 			`Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
 			(data.contents_left_out ? ` ${count(data.contents_left_out, 'content')} not embedded, for their size.` : '');

@@ -273,4 +273,8 @@ def test_addresses(page, sandbox):
     assert "#file=" in page.run("location.hash") and "config.yaml" in page.run("location.hash")
     page.click("#details button", "diff")
     page.wait("!!document.querySelector('#details .added')")
+    page.run("[...document.querySelectorAll('#details button')].filter((b) => b.textContent === 'diff')[1].click()")
+    page.wait("!!document.querySelector('#details .line.removed')")
+    marks = "[...document.querySelectorAll('#details .line mark')].map((m) => [m.parentElement.parentElement.className, m.textContent])"
+    assert page.run(marks) == [["line removed", "3"], ["line added", "5"]], "by words"
     nothing_bad(page)
