@@ -254,13 +254,15 @@ export class Graph {
 		const press = () => (node.command ? this.go.command(node.command) : this.pickVersion(node));
 
 		const stale = kind === 'version' && this.stale.has(`${this.model.paths[node.path]}@${node.n}`);
+		const full = node.rest ? node.label : node.command ? node.command.title : this.model.name(node.path, node.n);
 		const words = [
-			node.command ? node.command.title : this.model.name(node.path, node.n),
+			node.label,
+			node.label !== full && full,
 			stale && 'stale: an input has changed, or a step before it',
 		];
 
 		if (kind === 'command' && !this.model.source.url) shape.style.fill = ofSession(node.command.of.index);
-		return svg(
+		const button = svg(
 			'g',
 			{
 				class: `node ${kind}${this.targets.has(node.key) ? ' target' : ''}${node.command?.status ? ' failed' : ''}${stale ? ' stale' : ''}`,
@@ -269,20 +271,35 @@ export class Graph {
 				tabindex: 0,
 				role: 'button',
 				onclick: press,
-				onkeydown: (event) => event.key === 'Enter' && press(),
+				onkeydown: (event) => {
+					if (event.key !== 'Enter' && event.key !== ' ') return;
+					event.preventDefault();
+					press();
+				},
 			},
-			svg('title', {}, words.filter(Boolean).join('\n')),
+			svg('title', {}, [full, words[2]].filter(Boolean).join('\n')),
 			shape,
-			node.card && card(this.model, node.path, node.n),
-			stale && this.badge(width, height),
 			svg('text', { 'text-anchor': 'middle', dy: '0.35em', y: node.card ? labelAt(this.model, node.path) : null }, node.label),
 		);
+
+		// beside the button, whose name is not what is in the file
+		return node.card || stale
+			? [
+					button,
+					svg(
+						'g',
+						{ class: 'card', 'aria-hidden': 'true', transform: `translate(${x},${y})` },
+						node.card && card(this.model, node.path, node.n),
+						stale && this.badge(width, height),
+					),
+				]
+			: [button];
 	}
 
 	badge(width, height) {
 		return svg(
 			'g',
-			{ class: 'badge', transform: `translate(${width / 2 - 22},${-height / 2})` },
+			{ class: 'flag', transform: `translate(${width / 2 - 22},${-height / 2})` },
 			svg('rect', { x: -20, y: -8, width: 40, height: 16, rx: 8 }),
 			svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, 'stale'),
 		);

@@ -41,7 +41,8 @@ export class Live {
 		if (!this.data.cut || this.data.commands.length >= this.most) return false;
 		const part = await (await ask(`/data?limit=${PART}&until=${this.data.next}`)).json();
 
-		join(this.data, part);
+		this.joined ??= new Joined(this.data);
+		this.joined.add(part);
 		return true;
 	}
 
@@ -85,10 +86,8 @@ export class Embedded {
 	}
 }
 
-// Tables of names: those of a part become those of the whole.
-function joinNames(all, more, key) {
-	const places = new Map(all.map((name, i) => [key(name), i]));
-
+// Tables of names: those of a part become those of the whole. places: where each of these is.
+function joinNames(all, more, places, key) {
 	return more.map((name) => {
 		const found = places.get(key(name));
 
@@ -98,30 +97,51 @@ function joinNames(all, more, key) {
 	});
 }
 
-export function join(data, part) {
-	const same = (name) => name;
-	const paths = joinNames(data.paths, part.paths, same),
-		directories = joinNames(data.directories, part.directories, same),
-		sessions = joinNames(data.sessions, part.sessions, (s) => s.id),
-		reasons = joinNames(data.reasons, part.reasons, same);
-	const known = new Set(data.versions.map(([path, n]) => `${path}@${n}`));
+const same = (name) => name;
+const bySession = (session) => session.id;
 
-	for (const c of part.commands) {
-		if (c.session !== null) c.session = sessions[c.session];
-		c.cwd = directories[c.cwd];
-		for (let k = 0; k < c.uses.length; k += STRIDE) {
-			c.uses[k + 1] = paths[c.uses[k + 1]];
-			if (c.uses[k + 4] >= 0) c.uses[k + 4] = paths[c.uses[k + 4]];
+// What is known of the whole, to join parts to it.
+class Joined {
+	constructor(data) {
+		const places = (all, key) => new Map(all.map((name, i) => [key(name), i]));
+
+		Object.assign(this, {
+			data,
+			paths: places(data.paths, same),
+			directories: places(data.directories, same),
+			sessions: places(data.sessions, bySession),
+			reasons: places(data.reasons, same),
+			versions: new Set(data.versions.map(([path, n]) => `${path}@${n}`)),
+		});
+	}
+
+	add(part) {
+		const { data } = this,
+			paths = joinNames(data.paths, part.paths, this.paths, same),
+			directories = joinNames(data.directories, part.directories, this.directories, same),
+			sessions = joinNames(data.sessions, part.sessions, this.sessions, bySession),
+			reasons = joinNames(data.reasons, part.reasons, this.reasons, same);
+
+		for (const c of part.commands) {
+			if (c.session !== null) c.session = sessions[c.session];
+			c.cwd = directories[c.cwd];
+			for (let k = 0; k < c.uses.length; k += STRIDE) {
+				c.uses[k + 1] = paths[c.uses[k + 1]];
+				if (c.uses[k + 4] >= 0) c.uses[k + 4] = paths[c.uses[k + 4]];
+			}
+			data.commands.push(c);
 		}
-		data.commands.push(c);
+		for (const version of part.versions) {
+			version[0] = paths[version[0]];
+			if (version[6] >= 0) version[6] = reasons[version[6]];
+			if (version[7] >= 0) version[7] = paths[version[7]];
+			const name = `${version[0]}@${version[1]}`;
+
+			if (!this.versions.has(name)) data.versions.push(version);
+			this.versions.add(name);
+		}
+		data.gaps = part.gaps;
+		data.cut = part.cut;
+		data.next = part.next;
 	}
-	for (const version of part.versions) {
-		version[0] = paths[version[0]];
-		if (version[6] >= 0) version[6] = reasons[version[6]];
-		if (version[7] >= 0) version[7] = paths[version[7]];
-		if (!known.has(`${version[0]}@${version[1]}`)) data.versions.push(version);
-	}
-	data.gaps = part.gaps;
-	data.cut = part.cut;
-	data.next = part.next;
 }

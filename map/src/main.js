@@ -308,11 +308,15 @@ async function goOn(live, { model, timeline, graph, follow, shown, head }) {
 	globalThis.addEventListener('hashchange', follow);
 	if (!shown && model.commands.length) graph.showResults();
 	async function load() {
-		while (await live.more()) {
+		const take = () => {
 			model.load();
 			timeline.reload();
 			head();
-		}
+		};
+
+		// not with each part: what is done anew takes as long as all before
+		while (await live.more()) if (live.data.commands.length >= 2 * model.commands.length) take();
+		if (live.data.commands.length > model.commands.length) take();
 	}
 	await load();
 	byId('earlier').hidden = false;
