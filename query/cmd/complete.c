@@ -17,16 +17,20 @@
 #include "query/base/context.h"
 #include "query/base/model.h"
 #include "query/base/time.h"
+#include "query/history/fold.h"
 #include "query/remote/place.h"
 
 #include "common/path.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define IDS_MAX      20
-#define VERSIONS_MAX 50
-#define FILES_MAX    50
+#define IDS_MAX       20
+#define VERSIONS_MAX  50
+#define VERSIONS_READ 1000 /* for these */
+#define FILES_MAX     50
 
 /* A number in SQL text. */
 #define TEXT(n)  #n
@@ -151,36 +155,63 @@ static void complete_invokers(struct shfs_context *ctx, const char *cur)
 		candidate(cur, shfs_rows_text(rows, 0), "");
 }
 
-/* cur is FILE@ and the beginning of a number; returns the number of candidates. */
+struct versions {
+	struct shfs_index *index;
+	const char *cur; /* of the number */
+	int n;
+};
+
+static int offer_version(struct versions *o, const struct shfs_version *v, int64_t n_made)
+{
+	_cleanup_buf_ struct shfs_buf meaning = { 0 };
+	_cleanup_entry_ struct shfs_entry e = { 0 };
+	char number[24];
+
+	snprintf(number, sizeof(number), "%" PRId64, v->n);
+	if (strncmp(number, o->cur, strlen(o->cur)) != 0)
+		return 0;
+	if (v->command_id && shfs_doer_load(o->index, v->command_id, 0, &e) < 0)
+		return -EIO;
+	if (!o->n++)
+		puts(":behind @");
+	shfs_time_show_relative(&meaning, v->time_ns);
+	shfs_buf_str(&meaning, "  ");
+	if (n_made > 1)
+		shfs_buf_printf(&meaning, "(%" PRId64 " versions) ", n_made);
+	if (e.command.text)
+		shfs_show_first_line(&meaning, e.command.text, e.command.text_len, 40);
+	candidate(o->cur, number, meaning.data);
+	return o->n >= VERSIONS_MAX;
+}
+
+static int offer_entry(void *arg, const struct shfs_version *newest,
+                       const struct shfs_version *oldest)
+{
+	int64_t n_made = newest->n - oldest->n + 1;
+	int r = offer_version(arg, newest, n_made);
+
+	return r || n_made == 1 ? r : offer_version(arg, oldest, n_made);
+}
+
+/* cur is FILE@ and the beginning of a number; returns the number of candidates. With
+ * nothing behind the "@", versions that one command made in a row are two: the ends. */
 static int complete_versions(struct shfs_context *ctx, const char *cur)
 {
 	const char *at = strrchr(cur, '@');
 	_cleanup_free_ char *name = strndup(cur, at - cur), *path = NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	struct shfs_index *index = open_index(ctx);
-	int n = 0;
+	struct versions o = { .index = open_index(ctx), .cur = at + 1 };
 
-	if (!index || !name || shfs_operand_file(index, name, &path) <= 0 ||
-	    shfs_rows_open(index,
-	                   "SELECT n, time_ns, (SELECT text FROM v_command c"
-	                   "  WHERE c.command_id = v.command_id) FROM v_version v"
-	                   " WHERE v." SHFS_SQL_FILE("?1") "ORDER BY n DESC" LIMIT(
-				   VERSIONS_MAX),
+	if (!o.index || !name || shfs_operand_file(o.index, name, &path) <= 0 ||
+	    shfs_rows_open(o.index,
+	                   "SELECT" SHFS_VERSION_COLUMNS
+	                   "FROM v_version v WHERE v." SHFS_SQL_FILE(
+				   "?1") "ORDER BY n DESC" LIMIT(VERSIONS_READ),
 	                   &rows) ||
 	    shfs_rows_bind_str(rows, 1, path))
 		return 0;
-	for (; shfs_rows_next(rows) > 0; n++) {
-		_cleanup_buf_ struct shfs_buf meaning = { 0 };
-
-		if (!n)
-			puts(":behind @");
-		shfs_time_show_relative(&meaning, shfs_rows_int(rows, 1));
-		shfs_buf_str(&meaning, "  ");
-		shfs_show_first_line(&meaning, shfs_rows_text(rows, 2),
-		                     shfs_rows_bytes(rows, 2), 40);
-		candidate(at + 1, shfs_rows_text(rows, 0), meaning.data);
-	}
-	return n;
+	(void)!shfs_fold_each(rows, !*o.cur, NULL, offer_entry, &o);
+	return o.n;
 }
 
 /* Completes removed files, except those that a command made and removed itself. */

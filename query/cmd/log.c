@@ -2,6 +2,7 @@
 /* `shfs log`: list the versions of a file, newest first, and the command behind each. */
 #include "query/base/cmd.h"
 #include "query/history/diff.h"
+#include "query/history/fold.h"
 #include "query/history/version-show.h"
 #include "query/history/version-spec.h"
 #include "query/screen/log-screen.h"
@@ -14,7 +15,7 @@
 
 static struct {
 	int64_t limit;
-	bool patch, json, reverse, interactive;
+	bool patch, json, reverse, interactive, all;
 } opts;
 
 struct log {
@@ -25,7 +26,7 @@ struct log {
 	struct shfs_buf out;
 	struct shfs_json json;
 	struct shfs_gone_list gone;
-	bool any;
+	int64_t n_entries;
 };
 
 static int json_doer(struct log *l, int64_t command_id, int64_t process_id)
@@ -137,19 +138,19 @@ static int json_log_version(struct log *l, const struct shfs_version *v)
 	return r;
 }
 
-static int show_log_version(struct log *l, const struct shfs_version *v)
+static int show_log_entry(struct log *l, const struct shfs_version *v,
+                          const struct shfs_version *oldest)
 {
 	int r = 0;
 
 	if (opts.json)
 		return json_log_version(l, v);
-	if (l->any && opts.patch)
+	if (l->n_entries && opts.patch)
 		shfs_buf_char(&l->out, '\n');
-	l->any = true;
 	if (!opts.reverse)
 		r = put_gone(l, v);
 	if (!r)
-		r = shfs_version_show(&l->view, v, &l->out);
+		r = shfs_version_show_fold(&l->view, v, oldest, &l->out);
 	if (!r && opts.reverse)
 		r = put_gone(l, v);
 	if (!r && opts.patch)
@@ -157,9 +158,20 @@ static int show_log_version(struct log *l, const struct shfs_version *v)
 	return r ? r : shfs_show_flush(&l->out) ? 0 : -EIO;
 }
 
+enum { DONE = 1 };
+
+static int take_log_entry(void *arg, const struct shfs_version *newest,
+                          const struct shfs_version *oldest)
+{
+	struct log *l = arg;
+	int r = show_log_entry(l, newest, oldest);
+
+	return r ? r : ++l->n_entries == opts.limit ? DONE : 0;
+}
+
 #define VERSIONS                                                                         \
 	"SELECT" SHFS_VERSION_COLUMNS                                                    \
-	"FROM v_version WHERE file_id = ?1 AND n <= ?2 ORDER BY n %s LIMIT ?3"
+	"FROM v_version WHERE file_id = ?1 AND n <= ?2 ORDER BY n %s"
 
 static int show_log_versions(struct log *l, const struct shfs_version *last)
 {
@@ -171,17 +183,11 @@ static int show_log_versions(struct log *l, const struct shfs_version *last)
 	r = sql.failed ? -ENOMEM : shfs_gone_load(l->index, last->file_id, &l->gone);
 	if (!r)
 		r = shfs_rows_open_ints(l->index, sql.data,
-		                        SHFS_INTS(last->file_id, last->n,
-		                                  opts.limit ? opts.limit : -1),
-		                        &rows);
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		_cleanup_version_ struct shfs_version v = { 0 };
-
-		r = shfs_version_from_row(rows, &v);
-		if (r > 0)
-			r = show_log_version(l, &v);
-	}
-	return r;
+		                        SHFS_INTS(last->file_id, last->n), &rows);
+	if (!r)
+		r = shfs_fold_each(rows, !opts.all && !opts.patch && !opts.json, &l->gone,
+		                   take_log_entry, l);
+	return r == DONE ? 0 : r;
 }
 
 static int put_log(struct log *l, const struct shfs_version *last)
@@ -271,10 +277,13 @@ const struct shfs_command shfs_cmd_log = {
 		"List the versions of a file, newest first, and the command behind each",
 	.description =
 		"With @N, that version and those before it.\n"
+		"What one command made in a row, three versions or more, is one entry.\n"
 		"The time of a version that was there before is its modification time.",
 	.options = {
 	{ "patch", 'p', NULL, "show what each version changed", .flag = &opts.patch },
-	{ "limit", 'n', "N", "at most N versions", .count = &opts.limit },
+	{ "all", 0, NULL, "each of the versions that one command made in a row",
+	  .flag = &opts.all },
+	{ "limit", 'n', "N", "at most N entries", .count = &opts.limit },
 	{ "reverse", 0, NULL, "oldest first", .flag = &opts.reverse },
 	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
 	  .flag = &opts.interactive },

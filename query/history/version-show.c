@@ -257,20 +257,20 @@ static int same_before(const struct shfs_version_view *view, const struct shfs_v
 	return MIN(r, 0);
 }
 
-/* Shows by how much it is larger than the version before. Only its size is asked for:
- * whose it is costs as much as all else of a line. */
+/* Shows by how much it is larger than the version before oldest. Only the size of that is
+ * asked for: whose it is costs as much as all else of a line. */
 static int show_delta(const struct shfs_version_view *view, struct shfs_buf *out,
-                      const struct shfs_version *v)
+                      const struct shfs_version *v, const struct shfs_version *oldest)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int64_t delta;
 	int r = 0;
 
-	if (v->n <= 1)
+	if (oldest->n <= 1)
 		return 0;
 	r = shfs_rows_open_ints(view->index,
 	                        "SELECT size FROM v_version WHERE" SHFS_SQL_VERSION("?1"),
-	                        SHFS_INTS(v->version_id - 1), &rows);
+	                        SHFS_INTS(oldest->version_id - 1), &rows);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0)
@@ -388,8 +388,25 @@ static int show_found(const struct shfs_version_view *view, struct shfs_buf *out
 	return 0;
 }
 
+static void show_range(const struct shfs_version_view *view,
+                       const struct shfs_version *newest,
+                       const struct shfs_version *oldest, struct shfs_buf *out)
+{
+	shfs_buf_printf(out, INDENT "%s%" PRId64 " versions, from @%" PRId64 "  ",
+	                view->style->dim, newest->n - oldest->n + 1, oldest->n);
+	shfs_time_show(out, oldest->time_ns);
+	shfs_buf_printf(out, "%s\n", view->style->off);
+}
+
 int shfs_version_show(const struct shfs_version_view *view, const struct shfs_version *v,
                       struct shfs_buf *out)
+{
+	return shfs_version_show_fold(view, v, v, out);
+}
+
+int shfs_version_show_fold(const struct shfs_version_view *view,
+                           const struct shfs_version *v,
+                           const struct shfs_version *oldest, struct shfs_buf *out)
 {
 	bool found = !strcmp(v->source, "found") && !v->carried;
 	int r;
@@ -402,10 +419,12 @@ int shfs_version_show(const struct shfs_version_view *view, const struct shfs_ve
 	shfs_time_show(out, v->time_ns);
 	shfs_buf_str(out, "  ");
 	shfs_show_size(out, v->size);
-	r = show_delta(view, out, v);
+	r = show_delta(view, out, v, oldest);
 	if (r)
 		return r;
 	shfs_buf_char(out, '\n');
+	if (oldest->n != v->n)
+		show_range(view, v, oldest, out);
 	r = found ? show_found(view, out, v) : show_version_maker(view, out, v);
 	return r ? r : show_notes(view, out, v);
 }

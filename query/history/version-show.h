@@ -16,6 +16,11 @@ struct shfs_version_view {
 _must_check_ int shfs_version_show(const struct shfs_version_view *view,
                                    const struct shfs_version *version,
                                    struct shfs_buf *out);
+/* Those from oldest to newest as one entry (fold.h). */
+_must_check_ int shfs_version_show_fold(const struct shfs_version_view *view,
+                                        const struct shfs_version *newest,
+                                        const struct shfs_version *oldest,
+                                        struct shfs_buf *out);
 
 /* How version n left its path: deleted, or renamed to path2. Or that it came back later,
  * with the same bytes; or was there, and others wrote the same bytes: the last of them.

@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/quote.h"
 #include "query/history/diff.h"
+#include "query/history/fold.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +13,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define USES_MAX     2000 /* accesses of a command that are summed up */
-#define VERSIONS_MAX 12
+#define USES_MAX     2000        /* accesses of a command that are summed up */
+#define ENTRIES_MAX  12          /* of a file */
+#define VERSIONS_MAX 1000        /* that are read for them */
 #define SHOWN_MAX    (256 << 10) /* bytes of a text */
 #define COMPARED_MAX (64ULL << 20)
 #define BINARY_BYTES 8000 /* like git: a NUL in the first so many bytes */
@@ -239,43 +241,57 @@ static int show_gone(const struct shfs_preview *p, const struct shfs_gone_list *
 	return r;
 }
 
-/* Adds each version, the latest first, and returns that in *latest. */
-static int show_versions_of_file(const struct shfs_preview *p, int64_t file_id,
-                                 struct shfs_version *latest, struct shfs_buf *out)
+struct entries {
+	const struct shfs_preview *p;
+	struct shfs_gone_list gone;
+	struct shfs_buf *out;
+	int64_t n, latest_id, oldest_n;
+};
+
+static int add_entry(void *arg, const struct shfs_version *newest,
+                     const struct shfs_version *oldest)
 {
-	_cleanup_gone_ struct shfs_gone_list gone = { 0 };
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_gone_load(p->view.index, file_id, &gone);
+	struct entries *e = arg;
+	int r = show_gone(e->p, &e->gone, newest->n, e->out);
 
 	if (!r)
-		r = shfs_rows_open_ints(p->view.index,
+		r = shfs_version_show_fold(&e->p->view, newest, oldest, e->out);
+	if (!e->n)
+		e->latest_id = newest->version_id;
+	e->oldest_n = oldest->n;
+	return r ? r : ++e->n == ENTRIES_MAX;
+}
+
+static int show_entries_of_file(struct entries *e, int64_t file_id)
+{
+	struct shfs_index *index = e->p->view.index;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_gone_load(index, file_id, &e->gone);
+
+	if (!r)
+		r = shfs_rows_open_ints(index,
 		                        "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
 		                        " WHERE file_id = ?1 ORDER BY n DESC LIMIT ?2",
 		                        SHFS_INTS(file_id, VERSIONS_MAX), &rows);
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		_cleanup_version_ struct shfs_version v = { 0 };
-
-		r = shfs_version_from_row(rows, &v);
-		if (r <= 0)
-			return r;
-		r = show_gone(p, &gone, v.n, out) ?: shfs_version_show(&p->view, &v, out);
-		if (!latest->n) {
-			*latest = v;
-			v = (struct shfs_version){ 0 };
-		}
-	}
-	return r;
+	if (!r)
+		r = shfs_fold_each(rows, true, &e->gone, add_entry, e);
+	return MIN(r, 0);
 }
 
 int shfs_preview_file(const struct shfs_preview *p, int64_t file_id, struct shfs_buf *out)
 {
 	_cleanup_version_ struct shfs_version latest = { 0 };
-	int r = show_versions_of_file(p, file_id, &latest, out);
+	struct entries e = { .p = p, .out = out };
+	int r = show_entries_of_file(&e, file_id);
 
-	if (r || !latest.n)
+	shfs_gone_clear(&e.gone);
+	if (r || !e.n)
 		return r;
-	if (latest.n > VERSIONS_MAX)
+	if (e.oldest_n > 1)
 		add_preview_note(p, out, "…");
+	r = shfs_version_load(p->view.index, e.latest_id, &latest);
+	if (r <= 0)
+		return r;
 	shfs_buf_char(out, '\n');
 	return shfs_preview_patch(p, &latest, out);
 }

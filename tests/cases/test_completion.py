@@ -211,7 +211,8 @@ def test_bash_with_strict_options(study):
 
 
 def test_versions_of_many(study):
-    """The newest are offered."""
+    """Of what one command made in a row the ends are offered, and the newest that begin with what is typed."""
     study.sh("i=0; while [ $i -lt 300 ]; do echo $i > many.txt; i=$((i + 1)); done; shfs sync")
-    _, *offered = study.shfs("complete", "--", "cat", "many.txt@").stdout.splitlines()
-    assert [line.split("\t")[0] for line in offered] == [str(n) for n in range(300, 250, -1)]
+    for typed, numbers in ("", [300, 1]), ("2", range(299, 249, -1)), ("11", [*range(119, 109, -1), 11]):
+        _, *offered = study.shfs("complete", "--", "cat", f"many.txt@{typed}").stdout.splitlines()
+        assert [line.split("\t")[0] for line in offered] == [str(n) for n in numbers]
