@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/base/progress.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,25 +16,49 @@ static struct {
 	_Atomic uint64_t done, all; /* bytes; all 0: not known */
 } progress = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
 
-static void draw_bytes(void)
-{
-	uint64_t done = progress.done, all = progress.all, unit = 1 << 20;
-	const char *name = "MiB";
+#define RATE_FROM_S 2 /* before that, a rate says little */
 
-	if (all >= UINT64_C(10) << 30) {
-		unit = 1 << 30;
-		name = "GiB";
-	}
-	dprintf(STDERR_FILENO, ", %.1f of %.1f %s", (double)done / (double)unit,
-	        (double)all / (double)unit, name);
+/* A time that shrinks: no finer than it can be known. */
+static void add_rest(struct shfs_buf *out, uint64_t seconds)
+{
+	if (seconds < 100)
+		shfs_buf_printf(out, ", %" PRIu64 " s left", seconds);
+	else if (seconds < 100 * 60)
+		shfs_buf_printf(out, ", %" PRIu64 " min left", (seconds + 30) / 60);
+	else
+		shfs_buf_printf(out, ", %" PRIu64 " h left", (seconds + 1800) / 3600);
+}
+
+static void add_bytes(struct shfs_buf *out, int seconds, uint64_t done, uint64_t all)
+{
+	bool large = all >= UINT64_C(10) << 30;
+	double unit = large ? 1 << 30 : 1 << 20;
+
+	shfs_buf_printf(out, ", %.1f of %.1f %s", (double)done / unit, (double)all / unit,
+	                large ? "GiB" : "MiB");
+	if (seconds < RATE_FROM_S || !done)
+		return;
+	shfs_buf_printf(out, ", %.1f MiB/s", (double)done / seconds / (1 << 20));
+	if (done < all)
+		add_rest(out,
+		         (uint64_t)((double)(all - done) / (double)done * seconds + 0.5));
+}
+
+void shfs_progress_text(struct shfs_buf *out, const char *what, int seconds,
+                        uint64_t done, uint64_t all)
+{
+	shfs_buf_printf(out, "%s, %d s", what, seconds);
+	if (all)
+		add_bytes(out, seconds, done, all);
 }
 
 static void draw_line(int seconds)
 {
-	dprintf(STDERR_FILENO, "\r%s, %d s", progress.what, seconds);
-	if (progress.all)
-		draw_bytes();
-	dprintf(STDERR_FILENO, "\033[K");
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+
+	shfs_progress_text(&line, progress.what, seconds, progress.done, progress.all);
+	if (!line.failed)
+		dprintf(STDERR_FILENO, "\r%s\033[K", line.data);
 }
 
 static void *draw_progress(void *arg)

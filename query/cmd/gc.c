@@ -4,6 +4,7 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/mounts.h"
+#include "query/base/progress.h"
 #include "query/care/prune.h"
 #include "store/care/garbage.h"
 
@@ -65,8 +66,10 @@ static int run_gc(struct shfs_context *ctx, struct shfs_store *store, int argc,
 	};
 	int r;
 
+	shfs_progress_begin("looking for garbage");
 	r = opts.dry_run ? measure_garbage(store, &g, &objects, &bytes)
 	                 : shfs_collect(store, &how);
+	shfs_progress_end();
 	if (objects && !opts.dry_run)
 		shfs_mounts_let_go(store->path);
 	return r ? shfs_fail_collect(store, "collected", r)

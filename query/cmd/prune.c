@@ -4,6 +4,7 @@
 #include "query/base/cmd.h"
 #include "query/base/json.h"
 #include "query/base/model.h"
+#include "query/base/progress.h"
 
 #include "common/quote.h"
 #include "store/journal/runtime.h"
@@ -81,7 +82,9 @@ static int prune_versions(struct shfs_prune *p)
 
 	p->show = p->dry ? show_pruned_version : NULL;
 	p->arg = &s;
+	shfs_progress_begin("pruning");
 	r = shfs_prune_run(p);
+	shfs_progress_end();
 	code = r ? shfs_fail_collect(p->store, "pruned", r) : 0;
 	if (!code)
 		code = opts.json ? json_prune(p) : show_prune(p, &s);
