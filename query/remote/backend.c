@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/path.h"
 #include "query/remote/faults.h"
+#include "query/remote/ssh/url.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #define FILE_SCHEME "file://"
 
 static const struct shfs_backend *const kinds[] = {
-	&shfs_backend_directory, /* last of all: it has no scheme */
+	&shfs_backend_ssh, &shfs_backend_directory, /* last of all: it has no scheme */
 };
 
 /* --- URLs --- */
@@ -25,10 +26,18 @@ static const struct shfs_backend *kind_of(const char *url)
 	return NULL;
 }
 
+static int check_ssh_url(const char *text)
+{
+	_cleanup_ssh_url_ struct ssh_url url = { 0 };
+
+	return ssh_url_parse(text, &url);
+}
+
 int shfs_remote_url(const char *url, char **out)
 {
 	const struct shfs_backend *kind = kind_of(url);
 	const char *scheme = strstr(url, "://"), *c;
+	int r;
 
 	for (c = url; *c; c++) /* it goes into a line */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
@@ -41,6 +50,10 @@ int shfs_remote_url(const char *url, char **out)
 	}
 	if (!*url)
 		return -EINVAL;
+	if (ssh_url_is_short(url))
+		return ssh_url_of_short(url, out);
+	if (kind == &shfs_backend_ssh && (r = check_ssh_url(url)))
+		return r;
 	/* a path may have "://" in it, but not as a scheme has */
 	if (scheme && !*kind->scheme && !memchr(url, '/', (size_t)(scheme - url)))
 		return -EPROTONOSUPPORT;

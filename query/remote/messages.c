@@ -98,6 +98,10 @@ int remote_fail(const char *what, const struct place *place,
 		fail_by(what, url.data ?: "", strerror(-error), remote);
 		shfs_hint("what was moved so far stays, and need not be moved again");
 		return SHFS_EXIT_FAILURE;
+	case -ENOLINK:
+		fail_by(what, url.data ?: "", "there is no connection any more", remote);
+		shfs_hint("what was moved so far stays, and need not be moved again");
+		return SHFS_EXIT_FAILURE;
 	default:
 		return fail_by(what, url.data ?: "", strerror(-error), remote);
 	}

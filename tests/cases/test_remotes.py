@@ -721,7 +721,7 @@ def test_what_is_refused(sandbox, shfs, kind):
     assert "hint" in shfs("remote", "list").stderr
     for name in ".x", "-x", "a/b", "", "x" * 65:
         assert shfs("remote", "add", "--", name, kind.url, check=2).stderr
-    for url in "", "ftp://host/x", "file://x", "a\nb":
+    for url in "", "ftp://host/x", "file://x", "a\nb", "ssh://", "ssh://host", "ssh://-oProxyCommand=x/y", "-x:y", "host:":
         assert shfs("remote", "add", "r", url, check=2).stderr
     assert "wants a name and a URL" in shfs("remote", "add", "r", check=2).stderr
     shfs("remote", "add", "r", kind.url)

@@ -146,6 +146,12 @@ static void segment(void **state)
 	replay(fuzz_segment, "segment", 300);
 }
 
+static void sftp(void **state)
+{
+	(void)state;
+	replay(fuzz_sftp, "sftp", 300);
+}
+
 static void times(void **state)
 {
 	replay(fuzz_time, "time", 300);
@@ -160,7 +166,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(pack),    cmocka_unit_test(packet),
 		cmocka_unit_test(record),  cmocka_unit_test(redact),
 		cmocka_unit_test(remote),  cmocka_unit_test(rules),
-		cmocka_unit_test(segment), cmocka_unit_test(times),
+		cmocka_unit_test(segment), cmocka_unit_test(sftp),
+		cmocka_unit_test(times),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

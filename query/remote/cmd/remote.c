@@ -36,7 +36,7 @@ static int refuse_url(const char *url, int error)
 	shfs_error("%s: %s", shown.data ?: "",
 	           error == -EPROTONOSUPPORT ? "there are no such remotes"
 	                                     : "this is no URL of a remote");
-	shfs_hint("a directory is one");
+	shfs_hint("a directory is one, or ssh://HOST/DIR");
 	return SHFS_EXIT_USAGE;
 }
 
@@ -443,7 +443,8 @@ const struct shfs_command shfs_cmd_remote = {
 	.summary = "Name the places to which this store is pushed",
 	.description =
 		"A remote keeps what stores have pushed: a copy for the day when this\n"
-		"machine is lost, and for other machines. A URL is a directory.\n"
+		"machine is lost, and for other machines. A URL is a directory,\n"
+		"or one on another host: ssh://USER@HOST/DIR, or HOST:DIR as scp has it.\n"
 		"\n"
 		"check looks whether all is there that was pushed. remove forgets the\n"
 		"name, and leaves what is on the remote.\n"
