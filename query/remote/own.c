@@ -82,13 +82,9 @@ static int add_pulled(void *arg, const struct manifest *m)
 	return r;
 }
 
-static int add_pulled_of_place(void *arg, const char *name)
+static int add_pulled_of_place(void *arg, const struct place *place)
 {
-	struct own *own = arg;
-	_cleanup_place_ struct place place = { .dirfd = -1 };
-	int r = place_open(own->store, name, &place);
-
-	return r ? r : place_each_pulled(&place, add_pulled, own);
+	return place_each_pulled(place, add_pulled, arg);
 }
 
 bool own_was_pulled(const struct own *own, const char *file)
@@ -264,7 +260,7 @@ int own_find_files(struct shfs_store *store, struct own **out)
 	                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (own->packs < 0 && errno != ENOENT)
 		return -errno;
-	r = place_each(store, add_pulled_of_place, own);
+	r = place_each_source(store, add_pulled_of_place, own);
 	if (!r)
 		*out = TAKE_PTR(own);
 	return r;

@@ -5,6 +5,7 @@
 #include "query/remote/backend.h"
 #include "store/index-dir.h"
 #include "store/objects/inventory.h"
+#include "store/objects/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,9 @@
 #define ENCRYPTED   "encrypted" /* below remote/NAME */
 #define KEY_FILE    "key-file "
 #define KEY_COMMAND "key-command "
-
-#define FILE_MAX (1u << 30)
+#define SERVED      "served@" /* no name of a remote has an "@" */
+#define FROM        "from@"
+#define FILE_MAX    (1u << 30)
 
 bool place_name_is_valid(const char *name)
 {
@@ -111,12 +113,10 @@ static void names_free(struct names *names)
 	free(names->list);
 }
 
-static int add_name(void *arg, const char *name)
+static int add_any_name(void *arg, const char *name)
 {
 	struct names *names = arg;
 
-	if (!place_name_is_valid(name))
-		return 0;
 	if (!MAKE_ROOM(names->list, names->n, names->cap) ||
 	    !(names->list[names->n] = strdup(name)))
 		return -ENOMEM;
@@ -124,13 +124,25 @@ static int add_name(void *arg, const char *name)
 	return 0;
 }
 
+static int add_name(void *arg, const char *name)
+{
+	return place_name_is_valid(name) ? add_any_name(arg, name) : 0;
+}
+
+static int add_source_name(void *arg, const char *name)
+{
+	bool is_source = place_name_is_valid(name) || !strncmp(name, FROM, strlen(FROM));
+
+	return is_source ? add_any_name(arg, name) : 0;
+}
+
 static int compare_strings(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int place_each(struct shfs_store *store, int (*fn)(void *arg, const char *name),
-               void *arg)
+static int each_name(struct shfs_store *store, int (*filter)(void *arg, const char *name),
+                     int (*fn)(void *arg, const char *name), void *arg)
 {
 	_cleanup_(names_free) struct names names = { 0 };
 	_cleanup_close_ int places = open_places(store);
@@ -138,7 +150,7 @@ int place_each(struct shfs_store *store, int (*fn)(void *arg, const char *name),
 
 	if (places < 0)
 		return places == -ENOENT ? 0 : places;
-	r = inventory_names(places, NULL, add_name, &names);
+	r = inventory_names(places, NULL, filter, &names);
 	if (names.n)
 		qsort(names.list, names.n, sizeof(*names.list), compare_strings);
 	for (size_t i = 0; i < names.n && !r; i++) {
@@ -148,6 +160,12 @@ int place_each(struct shfs_store *store, int (*fn)(void *arg, const char *name),
 			r = fn(arg, names.list[i]);
 	}
 	return r;
+}
+
+int place_each(struct shfs_store *store, int (*fn)(void *arg, const char *name),
+               void *arg)
+{
+	return each_name(store, add_name, fn, arg);
 }
 
 static int note_only(void *arg, const char *name)
@@ -193,23 +211,16 @@ static int read_encryption(int dirfd, struct place_encryption *out)
 	return parse_encryption(text.data ?: "", out);
 }
 
-int place_open(struct shfs_store *store, const char *name, struct place *out)
+static int open_place(struct shfs_store *store, const char *name, struct place *out)
 {
 	_cleanup_place_ struct place place = { .store = store, .dirfd = -1 };
-	_cleanup_close_ int places = -1;
+	_cleanup_close_ int places = open_places(store);
 	_cleanup_buf_ struct shfs_buf url = { 0 };
-	char only[PLACE_NAME_MAX + 1] = "";
-	int r = name ? 0 : place_each(store, note_only, only);
+	int r = MIN(places, 0);
 
-	if (r)
-		return r;
-	name = name ?: only;
-	if (!place_name_is_valid(name))
-		return -ENOENT;
-	r = places = open_places(store);
-	if (r >= 0)
-		r = place.dirfd = open_place_directory(places, name);
-	if (r >= 0)
+	if (!r)
+		r = MIN(place.dirfd = open_place_directory(places, name), 0);
+	if (!r)
 		r = shfs_read_file_at(place.dirfd, "url", 1 << 16, &url);
 	if (r)
 		return r == -ENOTDIR ? -ENOENT : r;
@@ -226,6 +237,52 @@ int place_open(struct shfs_store *store, const char *name, struct place *out)
 	*out = place;
 	place = (struct place){ .dirfd = -1 };
 	return 0;
+}
+
+int place_open(struct shfs_store *store, const char *name, struct place *out)
+{
+	char only[PLACE_NAME_MAX + 1] = "";
+	int r = name ? 0 : place_each(store, note_only, only);
+
+	if (r)
+		return r;
+	name = name ?: only;
+	return place_name_is_valid(name) ? open_place(store, name, out) : -ENOENT;
+}
+
+int place_open_unnamed(struct shfs_store *store, const char *url, struct place *out)
+{
+	char name[40] = SERVED;
+	int r;
+
+	if (url)
+		snprintf(name, sizeof(name), FROM "%016" PRIx64,
+		         shfs_object_hash64(url, strlen(url)));
+	r = place_new(store, name, url ?: "-", NULL);
+	return r && r != -EEXIST ? r : open_place(store, name, out);
+}
+
+struct sources {
+	struct shfs_store *store;
+	int (*fn)(void *arg, const struct place *place);
+	void *arg;
+};
+
+static int open_source(void *arg, const char *name)
+{
+	const struct sources *sources = arg;
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+	int r = open_place(sources->store, name, &place);
+
+	return r ? r : sources->fn(sources->arg, &place);
+}
+
+int place_each_source(struct shfs_store *store,
+                      int (*fn)(void *arg, const struct place *place), void *arg)
+{
+	struct sources sources = { store, fn, arg };
+
+	return each_name(store, add_source_name, open_source, &sources);
 }
 
 void place_close(struct place *place)
@@ -275,12 +332,9 @@ int place_remove(struct shfs_store *store, const char *name)
 	return remove_below(places, name) ?: fsync(places) ? -errno : 0;
 }
 
-static int remove_incoming(void *arg, const char *name)
+static int remove_incoming(void *arg, const struct place *place)
 {
-	_cleanup_place_ struct place place = { .dirfd = -1 };
-	int r = place_open(arg, name, &place);
-
-	return r ? r : place_remove_file(&place, "incoming");
+	return place_remove_file(place, "incoming");
 }
 
 int place_remove_incoming(struct shfs_store *store)
@@ -291,7 +345,7 @@ int place_remove_incoming(struct shfs_store *store)
 	if (places < 0)
 		return places == -ENOENT ? 0 : places;
 	lock = place_lock(store);
-	return lock < 0 ? lock : place_each(store, remove_incoming, store);
+	return lock < 0 ? lock : place_each_source(store, remove_incoming, NULL);
 }
 
 int place_lock(const struct shfs_store *store)

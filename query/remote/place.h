@@ -10,6 +10,8 @@
  *     remote/NAME/bad            blobs of this store that shfs remote check found damaged
  *     remote/NAME/pulled/STORE  what was taken from there of another store
  *     remote/NAME/incoming/      what a pull has fetched, and not taken yet
+ *     remote/from@HASH           the same of a host that is fetched from
+ *     remote/served@             what this store was when another one fetched it last
  *
  * One process at a time changes it (place_lock).
  */
@@ -47,6 +49,11 @@ _must_check_ int place_note(int dirfd, const char *url,
 /* Opens a place. name NULL: the only one; -ENOTUNIQ: there are several. -ENOENT. */
 _must_check_ int place_open(struct shfs_store *store, const char *name,
                             struct place *out);
+/* Opens the place of a host that is fetched from, url, or makes it. url NULL: the place
+ * of those that fetch from this store. These have no names: place_open does not open
+ * them. */
+_must_check_ int place_open_unnamed(struct shfs_store *store, const char *url,
+                                    struct place *out);
 void place_close(struct place *place);
 #define _cleanup_place_ _cleanup_(place_close)
 /* Removes it, with all that it has. */
@@ -56,6 +63,10 @@ _must_check_ int place_remove_incoming(struct shfs_store *store);
 /* Calls fn for the name of each place, in order. */
 _must_check_ int place_each(struct shfs_store *store,
                             int (*fn)(void *arg, const char *name), void *arg);
+/* Calls fn for each place from which something was taken, also if it has no name. */
+_must_check_ int place_each_source(struct shfs_store *store,
+                                   int (*fn)(void *arg, const struct place *place),
+                                   void *arg);
 
 /* Takes the lock of all places of the store. Returns an fd; -EBUSY. */
 _must_check_ int place_lock(const struct shfs_store *store);

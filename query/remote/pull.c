@@ -105,18 +105,9 @@ static int note_rewrites(void *arg, const struct manifest *m)
 	return 0;
 }
 
-struct all_places {
-	struct shfs_store *store;
-	struct most_rewrites most;
-};
-
-static int note_rewrites_of_place(void *arg, const char *name)
+static int note_rewrites_of_place(void *arg, const struct place *place)
 {
-	struct all_places *all = arg;
-	_cleanup_place_ struct place place = { .dirfd = -1 };
-	int r = place_open(all->store, name, &place);
-
-	return r ? r : place_each_pulled(&place, note_rewrites, &all->most);
+	return place_each_pulled(place, note_rewrites, arg);
 }
 
 /* Reads what is known of the store. The manifest stays empty if it was not pulled. */
@@ -131,31 +122,38 @@ static int read_known(struct pull *pull, struct pulled_store *o)
 	return r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
 }
 
+static bool is_same_head(const struct remote_head *a, const struct remote_head *b)
+{
+	return a->generation == b->generation && a->time_ns == b->time_ns &&
+	       a->rewrites == b->rewrites;
+}
+
 /* Looks at a store: 1: it has something new; 0. */
 static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t generation)
 {
-	struct all_places all = { .store = pull->place->store,
-		                  .most.store_id = o->store_id };
+	struct most_rewrites most = { .store_id = o->store_id };
+	bool despite_damage = pull->options.despite_damage;
 	int r = read_known(pull, o);
 
 	/* an older one: the listing came late, or a newer head was lost */
-	if (r || generation < o->known.head.generation ||
-	    (generation == o->known.head.generation && !pull->options.despite_damage))
+	if (r || (generation < o->known.head.generation && !pull->options.direct) ||
+	    (generation == o->known.head.generation && !pull->options.direct &&
+	     !despite_damage))
 		return r;
 	r = head_fetch(pull->remote, o->store_id, generation, NULL, &o->now);
 	if (!r)
 		pull->host = o->now.head.host;
 	if (!r)
-		r = place_each(all.store, note_rewrites_of_place, &all);
-	if (r)
+		r = place_each_source(pull->place->store, note_rewrites_of_place, &most);
+	if (r || (is_same_head(&o->known.head, &o->now.head) && !despite_damage))
 		return r;
-	if (o->now.head.rewrites < all.most.n) {
+	if (o->now.head.rewrites < most.n) {
 		pull->stats.older++;
 		return 0;
 	}
-	o->replaces = !o->is_own && all.most.n && o->now.head.rewrites > all.most.n;
+	o->replaces = !o->is_own && most.n && o->now.head.rewrites > most.n;
 	r = head_fetch_lists(pull->remote, &o->known, &o->now,
-	                     pull->options.despite_damage ? &pull->stats.damaged : NULL);
+	                     despite_damage ? &pull->stats.damaged : NULL);
 	if (!r && !(o->left_out = calloc(o->now.n + 1, sizeof(*o->left_out))))
 		r = -ENOMEM;
 	return r ? r : 1;

@@ -19,6 +19,7 @@
 struct pull_options {
 	bool dry_run; /* only lists are fetched */
 	bool despite_damage;
+	bool direct; /* the store itself answers: its generations may begin anew */
 	void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };
 

@@ -615,6 +615,8 @@ int push_run(struct shfs_index *index, struct place *place, struct shfs_remote *
 
 	if (!r)
 		r = put_all(&p);
+	if (!r && options->at_end)
+		r = options->at_end(&p.u, options->arg);
 	*stats = p.u.stats;
 	return r;
 }

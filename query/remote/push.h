@@ -12,9 +12,14 @@
 #include "query/remote/place.h"
 #include "store/index/index.h"
 
+struct upload;
+
 struct push_options {
 	bool dry_run; /* nothing is put or removed */
 	void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
+	/* Called at the end, while nothing is moved or removed in the store; or NULL. */
+	int (*at_end)(struct upload *u, void *arg);
+	void *arg;
 };
 
 struct push_stats {

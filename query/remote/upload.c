@@ -173,6 +173,17 @@ static int source_read(const struct source *s, uint64_t at, size_t len,
 	return (size_t)n == len ? 0 : -EAGAIN;
 }
 
+int upload_read(struct upload *u, const struct remote_file *file, uint64_t at, size_t len,
+                struct shfs_buf *out)
+{
+	_cleanup_(source_close) struct source source = { .fd = -1 };
+	int r = source_open(u, file, &source);
+
+	if (!r && source.fd < 0 && (at > source.made->len || len > source.made->len - at))
+		r = -EAGAIN;
+	return r ? r : source_read(&source, at, len, out);
+}
+
 /* --- what is there already --- */
 
 static bool has_bad_piece(const struct upload *u, const struct remote_file *file)

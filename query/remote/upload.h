@@ -40,3 +40,8 @@ _must_check_ int upload_files(struct upload *u);
  * name. */
 _must_check_ int upload_blob(struct upload *u, const void *data, size_t len,
                              const char *sha, char blob[static SHFS_SHA256_SIZE]);
+
+/* Sets *out to bytes of a file of u->now, as upload_files has found it. -EAGAIN: it has
+ * changed its name since. */
+_must_check_ int upload_read(struct upload *u, const struct remote_file *file,
+                             uint64_t at, size_t len, struct shfs_buf *out);

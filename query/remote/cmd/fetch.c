@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs fetch`: take over what another host has recorded, from its store. */
+#include "query/base/cmd.h"
+#include "query/base/json.h"
+#include "query/base/model.h"
+#include "query/base/progress.h"
+#include "query/remote/messages.h"
+#include "query/remote/peer/peer.h"
+#include "query/remote/pull.h"
+
+#include "common/quote.h"
+#include "recording/sandbox.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define TRIES 3 /* while segments are sealed there */
+
+static struct {
+	bool dry_run, json, despite_damage;
+	const char *rate, *program;
+} opts = { .program = "shfs" };
+
+static void pull_freep(struct pull **pull)
+{
+	pull_free(*pull);
+}
+
+struct fetching {
+	const char *host; /* as it was named */
+	struct ssh_url url;
+	char *command;
+	struct place place;
+	uint64_t rate;
+	struct pull *pull;
+	struct shfs_buf why;
+};
+
+static void fetching_clear(struct fetching *f)
+{
+	ssh_url_clear(&f->url);
+	free(f->command);
+	place_close(&f->place);
+	pull_freep(&f->pull);
+	shfs_buf_free(&f->why);
+}
+
+/* --- what is asked for --- */
+
+/* HOST, HOST:DIR, ssh://HOST or ssh://HOST/DIR; the directory may be "." */
+static int parse_host(const char *text, struct ssh_url *out)
+{
+	_cleanup_free_ char *whole = NULL;
+	bool is_url = !strncmp(text, SSH_SCHEME, strlen(SSH_SCHEME));
+	int r = 0;
+
+	if (ssh_url_is_short(text))
+		r = ssh_url_of_short(text, &whole);
+	else if (is_url && strchr(text + strlen(SSH_SCHEME), '/'))
+		whole = strdup(text);
+	else if (!is_url && strchr(text, '/'))
+		return -EINVAL;
+	else if (asprintf(&whole, "%s%s/~/.", is_url ? "" : SSH_SCHEME, text) < 0)
+		whole = NULL;
+	if (!r && !whole)
+		r = -ENOMEM;
+	return r ? r : ssh_url_parse(whole, out);
+}
+
+/* What the shell there is to run. */
+static int make_command(struct fetching *f)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	shfs_buf_str(&b, opts.program);
+	if (strcmp(f->url.path, ".") != 0) {
+		shfs_buf_str(&b, " --store ");
+		shfs_quote_shell(&b, f->url.path, strlen(f->url.path));
+	}
+	shfs_buf_str(&b, " serve");
+	f->command = shfs_buf_take(&b);
+	return f->command ? 0 : -ENOMEM;
+}
+
+static int begin_fetch(struct shfs_store *store, struct fetching *f)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 }, url = { 0 };
+	int r = parse_host(f->host, &f->url);
+
+	if (r == -EINVAL || (!r && *f->url.path == '~')) {
+		shfs_quote_display(&shown, f->host, strlen(f->host));
+		shfs_error("this is no host, or no directory there: %s",
+		           shown.data ?: "");
+		shfs_hint("HOST, USER@HOST, HOST:DIR or ssh://HOST:PORT/DIR");
+		return SHFS_EXIT_USAGE;
+	}
+	if (opts.rate && (shfs_config_parse_size(opts.rate, &f->rate) || !f->rate)) {
+		shfs_error("--rate takes bytes for a second, as 500K or 2M");
+		return SHFS_EXIT_USAGE;
+	}
+	if (!r)
+		r = make_command(f);
+	shfs_buf_printf(&url, SSH_SCHEME "%s:%u/%s", f->url.host ?: "", f->url.port,
+	                f->url.path ?: "");
+	if (!r)
+		r = url.failed ? -ENOMEM : place_open_unnamed(store, url.data, &f->place);
+	if (!r)
+		return 0;
+	shfs_error("cannot note what is fetched: %s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- errors --- */
+
+static int refuse(const char *host, const char *what, const char *hint)
+{
+	shfs_error("cannot fetch from %s: %s", host, what);
+	if (hint)
+		shfs_hint("%s", hint);
+	return SHFS_EXIT_REFUSED;
+}
+
+static int fail_fetch(const struct fetching *f, int error)
+{
+	_cleanup_buf_ struct shfs_buf host = { 0 }, why = { 0 };
+
+	shfs_quote_display(&host, f->host, strlen(f->host));
+	if (f->why.len)
+		shfs_quote_display(&why, f->why.data, f->why.len);
+	if (error == -EAGAIN)
+		return refuse(host.data ?: "",
+		              "its store is changed all the time just now", "try again");
+	if (error == -EBUSY)
+		return refuse(host.data ?: "",
+		              "a prune, gc, forget, repair or import is at work here",
+		              "try again when it has ended");
+	if (error == -EPROTONOSUPPORT)
+		return refuse(host.data ?: "", "a newer shfs is there", "upgrade shfs");
+	if (error == -EEXIST)
+		return refuse(host.data ?: "",
+		              "a content of its collides with another one here", NULL);
+	if (error == -EBADMSG || error == -ENODATA) {
+		shfs_error("cannot fetch from %s: something there is %s", host.data ?: "",
+		           error == -ENODATA ? "missing" : "damaged");
+		shfs_hint("shfs check there says what; --despite-damage takes the rest");
+		return SHFS_EXIT_FAILURE;
+	}
+	shfs_error("cannot fetch from %s: %s", host.data ?: "",
+	           why.data ?: strerror(-error));
+	if (error == -ENOLINK && f->pull)
+		shfs_hint("what was fetched so far stays, and is not fetched again");
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- output --- */
+
+static int json_fetch(const struct fetching *f, const struct pull_stats *s)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "fetch");
+	shfs_json_bool(&json, "done", !opts.dry_run);
+	shfs_json_str(&json, "from", f->host);
+	shfs_json_bool(&json, "new", s->stores_new);
+	shfs_json_int(&json, "files", (int64_t)s->files);
+	shfs_json_int(&json, "objects", (int64_t)s->objects);
+	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(&json, "missing", (int64_t)s->missing);
+	shfs_json_int(&json, "damaged", (int64_t)s->damaged);
+	shfs_json_bool(&json, "forgotten", s->forgotten);
+	if (*s->tree)
+		shfs_json_str(&json, "tree", s->tree);
+	else
+		shfs_json_null(&json, "tree");
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static void warn_of_fetch(const struct pull_stats *s)
+{
+	if (s->older)
+		shfs_warn("an older state of that store is there than was pulled from a "
+		          "remote: it was left out");
+	if (s->damaged)
+		shfs_warn("%" PRIu64 " piece%s damaged or missing there, and left out",
+		          s->damaged, s->damaged == 1 ? " is" : "s are");
+	if (s->missing)
+		shfs_warn("%" PRIu64 " content%s neither there nor here", s->missing,
+		          s->missing == 1 ? " is" : "s are");
+	if (!s->not_removed)
+		return;
+	shfs_warn("contents that were forgotten where they were recorded are still here");
+	shfs_hint("something uses the store: shfs gc removes them, or the next fetch");
+}
+
+static int show_fetch(const struct fetching *f, const struct pull_stats *s)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	warn_of_fetch(s);
+	if (opts.json)
+		return json_fetch(f, s);
+	if (s->stores_new)
+		shfs_buf_str(&out,
+		             opts.dry_run ? "would be fetched from " : "fetched from ");
+	shfs_quote_display(&out, f->host, strlen(f->host));
+	if (!s->stores_new) {
+		shfs_buf_str(&out, " has nothing new\n");
+		return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	}
+	shfs_buf_printf(&out, ": %" PRIu64 " file%s of the journal, ", s->files,
+	                shfs_plural(s->files));
+	if (!opts.dry_run)
+		shfs_buf_printf(&out, "%" PRIu64 " content%s, ", s->objects,
+		                shfs_plural(s->objects));
+	shfs_show_size(&out, s->bytes);
+	shfs_buf_char(&out, '\n');
+	if (*s->tree)
+		shfs_buf_printf(&out, "  the files of %s are %s:/... here\n", s->tree,
+		                s->tree);
+	if (s->forgotten)
+		shfs_buf_str(&out,
+		             "  what was forgotten there since is forgotten here\n");
+	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+/* --- the command --- */
+
+static int fetch_once(struct fetching *f)
+{
+	const struct pull_options options = { .dry_run = opts.dry_run,
+		                              .despite_damage = opts.despite_damage,
+		                              .direct = true,
+		                              .progress = shfs_progress_bytes };
+	struct shfs_remote *remote;
+	int r;
+
+	f->why.len = 0;
+	r = peer_open(&f->url, f->command, &f->why, &remote);
+	if (r)
+		return r;
+	remote->rate = f->rate;
+	r = pull_fetch(&f->place, remote, &options, &f->pull);
+	if (r && *shfs_remote_why(remote))
+		shfs_buf_str(&f->why, shfs_remote_why(remote));
+	shfs_remote_close(remote);
+	return r;
+}
+
+static int fetch(struct fetching *f)
+{
+	int r = -EAGAIN;
+
+	for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
+		pull_free(TAKE_PTR(f->pull));
+		r = fetch_once(f);
+	}
+	if (r || opts.dry_run)
+		return r;
+	/* a stranger may have made what was fetched */
+	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
+	return r ? r : pull_take(f->pull);
+}
+
+static int run_fetch(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_(fetching_clear) struct fetching f = { .host = argv[0],
+		                                        .place.dirfd = -1 };
+	_cleanup_close_ int lock = -1;
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, true, &code);
+
+	if (!store)
+		return code;
+	code = remote_lock(store, &lock);
+	if (!code)
+		code = begin_fetch(store, &f);
+	if (code)
+		return code;
+	shfs_progress_begin("fetching");
+	r = fetch(&f);
+	shfs_progress_end();
+	return r ? fail_fetch(&f, r) : show_fetch(&f, pull_stats(f.pull));
+}
+
+const struct shfs_command shfs_cmd_fetch = {
+	.name = "fetch",
+	.args = "HOST[:DIR]",
+	.summary = "Take over what another host has recorded",
+	.description =
+		"By ssh, from the store of the user there, or the one in DIR, where shfs\n"
+		"must be, too. What comes, and what becomes of it, is as with shfs pull.",
+	.options = {
+	{ "dry-run", 'n', NULL, "only show how much would be fetched",
+	  .flag = &opts.dry_run },
+	{ "program", 0, "COMMAND", "what runs shfs there, as ~/.local/bin/shfs",
+	  .text = &opts.program },
+	{ "despite-damage", 0, NULL, "leave out what is damaged there, and take the rest",
+	  .flag = &opts.despite_damage },
+	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
+	  .text = &opts.rate },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
+	.operands = { 1, 1 },
+	.run = run_fetch,
+};

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: MIT
+"""shfs fetch: the history of another host's store, through a real sshd."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+
+import pytest
+
+from harness import seeds
+from test_archive import everything
+from test_forget import SECRET, places
+from test_remote_ssh import Link, program
+from test_remotes import FAULTS, LONG, all_of, commands_of, in_store
+from test_ssh import Hosts
+from test_trees import HERE, THERE, Machines, answers, record
+
+pytestmark = [
+    pytest.mark.users("ordinary"),
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("sshd"), reason="needs sshd, and root to start it"),
+]
+
+
+@pytest.fixture
+def hosts(sandbox):
+    """hosta, which fetches, and hostb, where sshd is; each with a store."""
+    it = Hosts(sandbox)
+    it.go = lambda name: Machines.go(it, name)  # each with an empty project
+    it.go("hostb")
+    it.go("hosta")
+    sandbox.env["SHFS_SSH_COMMAND"] = f"ssh -F {it.keys}/client"
+    sandbox.allow_exit(0, 1)  # of shfs there, if nobody listens any more
+    with it.sshd():
+        yield it
+    it.end()
+
+
+def fetch(shfs, *args, **options):
+    return json.loads(shfs("fetch", "--json", *(args or ["there"]), **options).stdout)
+
+
+@pytest.fixture
+def two_states(hosts, sandbox, shfs):
+    """What hostb had when hosta fetched it first, and what it has since: more, and less."""
+    hosts.go("hostb")
+    record(sandbox, "echo one > a", f"echo {SECRET.decode()} > key", "head -c 200000 /dev/urandom > random", "cat a random > both")
+    hosts.go("hosta")
+    fetch(shfs)
+    before = all_there(sandbox)
+    hosts.go("hostb")
+    record(sandbox, "echo two > a", "seq 3000 > long", "head -c 1500000 /dev/urandom > loose")
+    shfs("forget", "--grep", SECRET.decode(), "--yes")
+    after = all_of(shfs, sandbox)
+    hosts.go("hosta")
+    assert len(before[1]) == 4 and len(after[1]) == 6 and SECRET not in b"".join(after[1].values())
+    return before, after
+
+
+def all_there(sandbox):
+    """The same of hostb's files, asked here."""
+    found = {}
+    for name in "a", "key", "random", "both", "long", "loose":
+        log = sandbox.shfs("log", "--json", f"hostb:{sandbox.project}/{name}", check=False).stdout
+        for version in json.loads(log)["versions"] if log else []:
+            file = f"{name}@{version['n']}"
+            found[file] = sandbox.shfs("cat", f"hostb:{sandbox.project}/{file}").stdout_bytes
+    return commands_of(sandbox.shfs), found
+
+
+def test_two_hosts(hosts, sandbox, shfs):
+    """Each has what the other one recorded, apart from its own; and what comes later, and no more than that."""
+    hosts.go("hostb")
+    record(sandbox, *THERE)
+    there = answers(sandbox)
+    hosts.go("hosta")
+    record(sandbox, *HERE)
+    here = answers(sandbox)
+    dry = fetch(shfs, "-n", "there")
+    assert dry["new"] and not dry["done"] and shfs("log", f"hostb:{sandbox.project}/fig.txt", check=3)
+    first = fetch(shfs)
+    assert first["tree"] == "hostb" and first["objects"] and not first["missing"] and not first["damaged"]
+    assert answers(sandbox) == here and answers(sandbox, "hostb:") == there
+    assert not fetch(shfs)["new"]
+    assert shfs("fetch", "there").stdout == "there has nothing new\n"
+    hosts.go("hostb")
+    record(sandbox, "head -c 3000000 /dev/urandom > big")
+    big = shfs("cat", "big@1").stdout_bytes
+    hosts.go("hosta")
+    second = fetch(shfs)
+    assert second["new"] and second["objects"] == 1 and second["files"] <= 4
+    assert shfs("cat", f"hostb:{sandbox.project}/big@1").stdout_bytes == big
+    hosts.go("hostb")
+    record(sandbox, "echo small > small")
+    hosts.go("hosta")
+    third = fetch(shfs)
+    assert third["new"] and third["bytes"] < 1000000
+    # what was fetched is not pushed: who recorded it does that
+    remote = f"{sandbox.home}/remote-of-hosta"
+    shfs("remote", "add", "r", remote)
+    assert [r["name"] for r in json.loads(shfs("remote", "--json").stdout)["remotes"]] == ["r"]
+    shfs("push")
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", remote)
+    assert everything(new, sandbox) and "hostb" not in " ".join(os.listdir(f"{sandbox.home}/new/journal"))
+    for store in shfs, new:
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+    hosts.go("hostb")
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+    assert "nothing" in shfs("remote").stderr or not shfs("remote").stdout
+    # a fetch of the same by another name changes nothing
+    hosts.go("hosta")
+    now = answers(sandbox, "hostb:")
+    assert fetch(shfs, f"there:{sandbox.home}/hostb-store")["objects"] == 0
+    assert answers(sandbox, "hostb:") == now
+
+
+def test_forget_reaches_it(two_states, hosts, sandbox, shfs):
+    """What was forgotten there is nowhere here after the next fetch, also if that was interrupted."""
+    before, after = two_states
+    assert places(sandbox.store, SECRET) and all_there(sandbox) == before
+    assert fetch(shfs)["forgotten"]
+    assert places(sandbox.store, SECRET) == []
+    assert all_there(sandbox) == after
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+def test_the_store_was_made_again(hosts, sandbox, shfs):
+    """A store that has lost what it knew of fetches, as after a clone, is not taken for an old one."""
+    hosts.go("hostb")
+    for n in range(3):
+        record(sandbox, f"echo {n} > a")
+        hosts.go("hosta")
+        assert fetch(shfs)["new"]
+        hosts.go("hostb")
+    shutil.rmtree(f"{sandbox.store}/remote")
+    record(sandbox, "echo again > a")
+    hosts.go("hosta")
+    assert fetch(shfs)["new"] and not fetch(shfs)["new"]
+    assert "again" in shfs("cat", f"hostb:{sandbox.project}/a").stdout
+
+
+@pytest.mark.parametrize("seed", seeds(1, 100))
+def test_killed_at_any_request(two_states, hosts, sandbox, shfs, seed):
+    """And called again: it goes on, and both stores are sound."""
+    before, after = two_states
+    saved = f"{sandbox.store}.saved"
+    sandbox.run("cp", "-a", sandbox.store, saved, cwd="/")
+    chance, n = random.Random(seed), 0
+    while True:
+        n += 1 if LONG else chance.randint(1, 3)
+        sandbox.run("rm", "-rf", sandbox.store, cwd="/")
+        sandbox.run("cp", "-a", saved, sandbox.store, cwd="/")
+        killed = shfs("fetch", "there", env={FAULTS: f"kill={n}"}, check=False).status
+        assert killed in (0, -9)
+        if killed:
+            assert all_there(sandbox) == before
+            [place] = os.listdir(f"{sandbox.store}/remote")
+            assert place.startswith("from@")
+            if chance.randrange(2):  # what was fetched may be what is forgotten
+                shfs("forget", "--grep", "seq 3000", "--yes", check=False)
+                assert not os.path.exists(f"{sandbox.store}/remote/{place}/incoming")
+            fetch(shfs)
+        assert all_there(sandbox) == after, n
+        assert places(sandbox.store, SECRET) == []
+        assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+        if not killed:
+            break
+    assert n > 4
+
+
+def test_a_connection_that_is_cut(two_states, hosts, sandbox, shfs):
+    """Nothing is taken, what was fetched stays, and the next one goes on."""
+    before, after = two_states
+    client = open(f"{hosts.keys}/client", encoding="ascii").read()
+    for cut in 3000, 20000, 400000:
+        link = Link(hosts.port, cuts=[cut])
+        sandbox.write_outside(f"{hosts.keys}/client", client.replace(f"Port {hosts.port}", f"Port {link.port}"))
+        result = shfs("fetch", "there", check=1)
+        assert "cannot fetch from there" in result.stderr
+        assert link.cut and all_there(sandbox) == before
+        link.close()
+    sandbox.write_outside(f"{hosts.keys}/client", client)
+    fetch(shfs)
+    assert all_there(sandbox) == after
+
+
+def test_while_it_records(hosts, sandbox, shfs):
+    """hostb's mount goes on; a segment may be sealed meanwhile."""
+    hosts.go("hostb")
+    mounted = sandbox.mount(hosts.remote)
+    shell = sandbox.shell(cwd=hosts.remote)
+    for n in range(3):
+        shell.run(f"echo {n} > a; seq {n}000 > b")
+        hosts.go("hosta")
+        assert fetch(shfs)["new"]
+        assert f"{n}\n" in shfs("cat", f"hostb:{hosts.remote}/a").stdout
+        hosts.go("hostb")
+    shell.close()
+    mounted.unmount()
+    hosts.go("hosta")
+    fetch(shfs)
+    for name in "hosta", "hostb":
+        hosts.go(name)
+        assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+def test_what_is_said(hosts, sandbox, shfs):
+    hosts.go("hostb")
+    record(sandbox, "echo one > a")
+    there = sandbox.store
+    hosts.go("hosta")
+
+    def fails(*args, says, code=1, env=None):
+        result = shfs("fetch", *args, check=code, env=env)
+        assert says in result.stderr, result
+
+    fails("there", "--program", "no-such-shfs", says="there is no shfs there")
+    fails("there:no/such/store", says="shfs there has ended with status 6")
+    fails("no-such-host.invalid", says="ssh has ended with status 255", env={"SHFS_SSH_COMMAND": "ssh -o BatchMode=yes"})
+    fails("there", "--program", "echo Hello, ben!;", says="Hello, ben!")
+    fails("there", "--program", "echo shfs serve 9;", says="a newer shfs", code=4)
+    fails("there", "--program", "true", says="ended before it answered")
+    fails("there", "--program", "head -c 5000 /dev/zero;", says="ahead of shfs")
+    for host in "", "-x@y", "x@-oProxyCommand=touch", "a/b", "ssh://", "ssh://x:0", "x y", "there:~ben/x", "x:":
+        fails("--", host, says="no host, or no directory", code=2)
+    fails("there", "--rate", "x", says="--rate takes", code=2)
+    # somebody else is at work there
+    holder = sandbox.popen(["shfs", "--store", there, "serve"], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"shfs serve 1\n"
+    fails("there", says="another push or pull of this store")
+    # what a stranger may ask
+    for ask, answer in ((b"list heads", b"ok 3"), (b"list data", b"ok 0"), (b"get ../../etc/passwd 0 100", b"no ENOENT"),
+                        (b"get store/format 0 100", b"no ENOENT"), (b"get data/x/y/z 0 100", b"no ENOENT")):  # fmt: skip
+        holder.stdin.write(ask + b"\n")
+        holder.stdin.flush()
+        line = holder.stdout.readline()
+        assert line.startswith(answer), (ask, line)
+        if line.startswith(b"ok ") and int(line[3:]):
+            holder.stdout.read(int(line[3:]))
+    holder.stdin.write(b"put x\n")
+    holder.stdin.close()
+    assert holder.wait(timeout=60) == 1
+    holder.stdout.close()
+    assert fetch(shfs)["new"]
+    # what rules or the user keep out of that store does not come
+    hosts.go("hostb")
+    record(sandbox, "echo x > .env; echo y > b")
+    hosts.go("hosta")
+    assert not fetch(shfs)["missing"]
+    assert shfs("cat", f"hostb:{sandbox.project}/.env@1", check=False).status and shfs("cat", f"hostb:{sandbox.project}/b@1").stdout == "y\n"
+
+
+@pytest.mark.parametrize("seed", seeds(6, 400))
+def test_a_host_that_lies(two_states, hosts, sandbox, shfs, seed):
+    """Bytes that are wrong, missing or made up: an error, or what is there; and no crash."""
+    before, after = two_states
+    real = sandbox.env["SHFS_SSH_COMMAND"]
+    sandbox.env["SHFS_SSH_COMMAND"] = program(sandbox, f"""
+import random
+chance = random.Random({seed})
+s = subprocess.Popen(['ssh', '-F', {hosts.keys + '/client'!r}, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+threading.Thread(target=up, args=[s], daemon=True).start()
+left, how = int(2 ** chance.uniform(0, 19)), chance.randrange(5)
+while data := os.read(s.stdout.fileno(), 65536):
+    if 0 <= left < len(data):
+        b = bytearray(data)
+        if how == 0: b[left] ^= 1 << chance.randrange(8)
+        if how == 1: b = b[:left] + b[left + 1:]
+        if how == 2: b[left:left] = chance.randbytes(chance.randrange(1, 5000))
+        if how == 3: b = b[:left]
+        if how == 4: b[left:] = chance.randbytes(len(b) - left)
+        data = bytes(b)
+    left -= len(data)
+    while data: data = data[os.write(1, data):]
+    if how == 3 and left < 0: break
+os._exit(0)
+""")  # fmt: skip
+    # an answer that lacks a byte is waited for, until nothing is believed to come
+    process = sandbox.popen(["shfs", "fetch", "there"], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        _, said = process.communicate(timeout=15)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        _, said = process.communicate()
+    assert process.returncode in (0, 1, 4, -15) and b"Sanitizer" not in said, said
+    assert all_there(sandbox) == (after if process.returncode == 0 else before)
+    sandbox.env["SHFS_SSH_COMMAND"] = real
+    fetch(shfs)
+    assert all_there(sandbox) == after
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
