@@ -365,6 +365,8 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 			complete_remotes(ctx, cur);
 		if (command == &shfs_cmd_remote && n_before == 2)
 			puts(":directories");
+	} else if (command == &shfs_cmd_fetch) {
+		complete_hosts(ctx, cur);
 	} else if (!strcmp(args, "URL")) {
 		puts(":directories");
 	} else if (!strcmp(args, "SHELL")) {

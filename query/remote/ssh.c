@@ -21,11 +21,11 @@
 #include <time.h>
 
 #define TEMP_PREFIX ".put-"
-#define DEPTH_MAX   8           /* of directories */
-#define GROUP       32          /* directories that are listed at once */
-#define NAMES_MAX   (16u << 20) /* a server may go on for ever */
-#define ATTEMPTS    5           /* at a request whose connection is lost */
-#define NOT_THERE   0700        /* permissions of a directory that is made */
+#define DEPTH_MAX   8          /* of directories */
+#define GROUP       32         /* directories that are listed at once */
+#define NAMES_MAX   (4u << 20) /* a server may go on for ever */
+#define ATTEMPTS    5          /* at a request whose connection is lost */
+#define NOT_THERE   0700       /* permissions of a directory that is made */
 
 struct ssh {
 	struct shfs_remote remote;
@@ -206,18 +206,24 @@ static bool is_regular(const struct sftp_attrs *attrs)
 
 /* --- directories --- */
 
-/* What is new or gone in a directory, becomes durable, as far as the server can:
- * OpenSSH's opens a directory, too. */
-static void sync_directory(struct ssh *s, const char *path)
+/* What is new or gone in a directory becomes durable, as far as the server can do that:
+ * OpenSSH's opens a directory, too. temp, if not NULL, is removed first. */
+static int sync_directory(struct ssh *s, const char *path, const char *temp)
 {
+	bool syncs = sftp_extensions(s->sftp)->fsync;
+	uint32_t remove = temp ? sftp_ask_path(s->sftp, SFTP_REMOVE, temp) : 0;
+	uint32_t open = syncs ? sftp_ask_open(s->sftp, path, SFTP_OPEN_READ, -1) : 0;
+	int r = temp ? sftp_answer(s->sftp, remove) : 0;
 	struct sftp_handle handle;
+	uint32_t sync, close;
 
-	if (!sftp_extensions(s->sftp)->fsync ||
-	    sftp_answer_handle(s->sftp, sftp_ask_open(s->sftp, path, SFTP_OPEN_READ, -1),
-	                       &handle))
-		return;
-	(void)!sftp_answer(s->sftp, sftp_ask_fsync(s->sftp, &handle));
-	sftp_close(s->sftp, &handle);
+	if (!syncs || sftp_answer_handle(s->sftp, open, &handle))
+		return r;
+	sync = sftp_ask_fsync(s->sftp, &handle);
+	close = sftp_ask_handle(s->sftp, SFTP_CLOSE, &handle);
+	(void)!sftp_answer(s->sftp, sync);
+	(void)!sftp_answer(s->sftp, close);
+	return r;
 }
 
 /* The permissions of the remote's directory are those of all that is in it. */
@@ -272,8 +278,7 @@ static int make_directory(struct ssh *s, const char *path, int mode, unsigned de
 	if (mode != NOT_THERE)
 		(void)!sftp_answer(s->sftp,
 		                   sftp_ask_mode(s->sftp, SFTP_SETSTAT, path, mode));
-	sync_directory(s, above);
-	return 0;
+	return sync_directory(s, above, NULL);
 }
 
 /* Makes the directory of a name, and the remote's own. */
@@ -451,6 +456,23 @@ static int make_temp(struct put *put)
 	               : 0;
 }
 
+/* Gives the file its permissions, syncs and closes it. A server does these in order. */
+static int finish_temp(struct ssh *s, const struct sftp_handle *handle, bool good)
+{
+	bool syncs = good && sftp_extensions(s->sftp)->fsync;
+	uint32_t mode = sftp_ask_fsetstat(s->sftp, handle, s->mode & 0666);
+	uint32_t sync = syncs ? sftp_ask_fsync(s->sftp, handle) : 0;
+	uint32_t close = sftp_ask_handle(s->sftp, SFTP_CLOSE, handle);
+	int r = 0, closed;
+
+	/* an error means that there are no permissions */
+	(void)!sftp_answer(s->sftp, mode);
+	if (syncs)
+		r = sftp_answer(s->sftp, sync);
+	closed = sftp_answer(s->sftp, close);
+	return r ? r : closed;
+}
+
 /* Writes all bytes, many requests at once; then syncs and closes. */
 static int write_flight(struct ssh *s, const struct put *put,
                         const struct sftp_handle *handle)
@@ -474,13 +496,7 @@ static int write_flight(struct ssh *s, const struct put *put,
 		r = r ? r : other;
 	}
 	free(f.ids);
-	/* an error means that there are no permissions */
-	if (!r)
-		(void)!sftp_answer(s->sftp,
-		                   sftp_ask_fsetstat(s->sftp, handle, s->mode & 0666));
-	if (!r && sftp_extensions(s->sftp)->fsync)
-		r = sftp_answer(s->sftp, sftp_ask_fsync(s->sftp, handle));
-	other = sftp_answer(s->sftp, sftp_ask_handle(s->sftp, SFTP_CLOSE, handle));
+	other = finish_temp(s, handle, !r);
 	return r ? r : other;
 }
 
@@ -592,13 +608,13 @@ static int put_once(struct ssh *s, void *arg)
 	if (r == -ENOLINK || r == -EPROTO)
 		return r;
 	r = look_for_room(s, r);
-	if (put->began && sftp_do_path(s->sftp, SFTP_REMOVE, put->temp) == -ENOLINK)
-		return r ?: -ENOLINK;
-	put->began = false;
 	if (r == -EEXIST && was_in_doubt)
 		r = compare(s, put);
-	if (!r)
-		sync_directory(s, put->dir);
+	if (r && put->began)
+		(void)!sftp_do_path(s->sftp, SFTP_REMOVE, put->temp);
+	else if (!r &&
+	         sync_directory(s, put->dir, put->began ? put->temp : NULL) == -ENOLINK)
+		return -ENOLINK;
 	return r;
 }
 
@@ -625,7 +641,7 @@ static int remove_once(struct ssh *s, void *arg)
 	int r = dir ? sftp_do_path(s->sftp, SFTP_REMOVE, arg) : -ENOMEM;
 
 	if (!r)
-		sync_directory(s, dir);
+		r = sync_directory(s, dir, NULL);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
     "mount", "umount", "enable", "disable", "init", "record", "run", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
-    "map", "web", "export", "import", "remote", "push", "pull", "clone",
+    "map", "web", "export", "import", "remote", "push", "pull", "clone", "fetch",
     "browse", "cat", "diff", "restore", "undelete", "undo", "try", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
 ]  # fmt: skip
-HIDDEN = ["complete", "ingest", "prompt", "sync"]
+HIDDEN = ["complete", "ingest", "prompt", "serve", "sync"]
 PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")
 
 
@@ -511,7 +511,7 @@ ALONE = {
     "gc": [], "forget": ["--yes", "long name"], "reindex": [], "select": ["SELECT * FROM v_file"],
     "complete": ["--", "show", ""], "ingest": [], "sync": [], "export": ["json", "file"],
     "history": ["--all"], "log": ["file"], "show": ["file@1"], "why": ["file"], "impact": ["file"], "stale": [], "stats": [],
-    "undelete": ["--list"],
+    "undelete": ["--list"], "serve": [],
 }  # fmt: skip
 
 

@@ -85,6 +85,7 @@ def test_two_hosts(hosts, sandbox, shfs):
     assert answers(sandbox) == here and answers(sandbox, "hostb:") == there
     assert not fetch(shfs)["new"]
     assert shfs("fetch", "there").stdout == "there has nothing new\n"
+    assert shfs("complete", "--", "fetch", "hostb").stdout.split() == ["hostb"]
     hosts.go("hostb")
     record(sandbox, "head -c 3000000 /dev/urandom > big")
     big = shfs("cat", "big@1").stdout_bytes

@@ -295,34 +295,32 @@ def test_a_link_that_never_comes_back(there, sandbox, shfs):
 
 def test_a_slow_link(there, sandbox, shfs):
     """Many requests are on their way at once: how often the link is waited for depends little on the bytes."""
-    lines = sandbox.write_outside(f"{sandbox.home}/turns", "")
-    os.chmod(lines, 0o666)
-    # counts how often shfs stops writing to wait for an answer
+    turns = sandbox.write_outside(f"{sandbox.home}/turns", "")
+    # answers wait until nothing more is asked: that is how often a slow link would be waited for
     sandbox.env["SHFS_SSH_COMMAND"] = program(sandbox, f"""
 import select
 s = server()
-turns, asked = 0, False
+answers, turns = b'', 0
 while True:
-    ready = select.select([0, s.stdout], [], [])[0]
+    ready = select.select([0, s.stdout], [], [], 0.1 if answers else None)[0]
     if 0 in ready:
         data = os.read(0, 1 << 20)
         if not data: break
         s.stdin.write(data); s.stdin.flush()
-        asked = True
     if s.stdout in ready:
-        data = os.read(s.stdout.fileno(), 1 << 20)
-        if not data: break
-        turns, asked = turns + asked, False
-        while data: data = data[os.write(1, data):]
-open({lines!r}, "a").write(f"{{turns}}\\n")
+        answers += os.read(s.stdout.fileno(), 1 << 20)
+    if not ready:
+        turns += 1
+        while answers: answers = answers[os.write(1, answers):]
+open({turns!r}, "a").write(f"{{turns}}\\n")
 s.stdin.close(); s.wait()
 """)  # fmt: skip
-    record(sandbox, "head -c 12000000 /dev/urandom > big")
-    shfs("remote", "add", "r", f"ssh://there{there.path}")
+    record(sandbox, *(f"head -c 12000000 /dev/urandom > big{n}" for n in range(2)))
+    shfs("remote", "add", "r", there.url)
     push(shfs)
-    blobs = len(there.blobs())
-    packets = sum(len(d) for d in there.files().values()) // (128 << 10)
-    assert packets > 80 and blobs < 20
+    least = sum(len(d) for d in there.files().values()) // (128 << 10)  # if each write were waited for
+    taken = int(sandbox.run("tail", "-n", "1", turns, cwd="/").stdout)
+    assert least > 180 and taken < least, (taken, least, len(there.blobs()))  # and each name, and each directory, has some
     slow = Link(there.port, delay=0.02)
     there.configure(port=slow.port)
     sandbox.env["SHFS_SSH_COMMAND"] = f"ssh -F {there.keys}/client"

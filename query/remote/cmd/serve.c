@@ -56,5 +56,6 @@ const struct shfs_command shfs_cmd_serve = {
 	.summary = "Give this store to shfs fetch on another host",
 	.description = "Answers on standard output what is asked on standard input.",
 	.hidden = true,
+	.alone = true,
 	.run_on_index = run_serve,
 };
