@@ -9,13 +9,13 @@ import subprocess
 
 import pytest
 
-from harness import seeds
+from harness import PREFIX, seeds
 from test_archive import everything
 from test_forget import SECRET, places
 from test_remote_ssh import Link, program
 from test_remotes import FAULTS, LONG, all_of, commands_of, in_store
 from test_ssh import Hosts
-from test_trees import HERE, THERE, Machines, answers, record
+from test_trees import HERE, THERE, Machines, answers, export, record
 
 pytestmark = [
     pytest.mark.users("ordinary"),
@@ -116,6 +116,22 @@ def test_two_hosts(hosts, sandbox, shfs):
     now = answers(sandbox, "hostb:")
     assert fetch(shfs, f"there:{sandbox.home}/hostb-store")["objects"] == 0
     assert answers(sandbox, "hostb:") == now
+
+
+def test_another_user_s_store(hosts, sandbox, shfs):
+    """It comes by that user's login, and by no other."""
+    hosts.go("hostb")
+    record(sandbox, *THERE)
+    there, archive = answers(sandbox), export(sandbox, "b")
+    hosts.go("hosta")
+    store = f"{sandbox.path}/root-store"
+    subprocess.run([f"{PREFIX}/bin/shfs", "--store", store, "import", archive], env=sandbox.env, cwd="/", check=True, stdout=subprocess.DEVNULL)
+    assert os.stat(store).st_mode & 0o777 == 0o700
+    result = shfs("fetch", f"there:{store}", check=1)
+    assert "cannot use the store" in result.stderr and "status 6" in result.stderr, result
+    assert fetch(shfs, f"root@there:{store}")["objects"]
+    assert answers(sandbox, "hostb:") == there
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
 
 
 def test_forget_reaches_it(two_states, hosts, sandbox, shfs):
