@@ -449,11 +449,15 @@ static int make_temp(struct put *put)
 {
 	uint64_t number;
 
+	free(TAKE_PTR(put->temp));
+	put->began = false;
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;
-	return asprintf(&put->temp, "%s/" TEMP_PREFIX "%016" PRIx64, put->dir, number) < 0
-	               ? -ENOMEM
-	               : 0;
+	if (asprintf(&put->temp, "%s/" TEMP_PREFIX "%016" PRIx64, put->dir, number) < 0) {
+		put->temp = NULL;
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 /* Gives the file its permissions, syncs and closes it. A server does these in order. */
@@ -556,7 +560,9 @@ static int open_temp(struct ssh *s, struct put *put, struct sftp_handle *handle)
 	int r = sftp_answer_attrs(s->sftp, stat, &attrs);
 	int opened = sftp_answer_handle(s->sftp, open, handle);
 
-	put->began |= !opened;
+	put->began = true; /* also if no answer came */
+	if (opened && opened != -ENOLINK)
+		put->began = false;
 	if (r == -ENOENT)
 		return opened;
 	if (!opened)
@@ -601,10 +607,13 @@ static int put_once(struct ssh *s, void *arg)
 	bool was_in_doubt = put->in_doubt;
 	int r;
 
-	if (put->began) /* an earlier try has left it */
-		(void)!sftp_do_path(s->sftp, SFTP_REMOVE, put->temp);
-	put->began = false;
-	r = put_file(s, put);
+	if (put->began && sftp_do_path(s->sftp, SFTP_REMOVE, put->temp) == -ENOLINK)
+		return -ENOLINK; /* what an earlier try has left */
+	/* Each try has a name of its own: a server that still works on what came by the
+	 * connection before must not give the name to what is half written now. */
+	r = make_temp(put);
+	if (!r)
+		r = put_file(s, put);
 	if (r == -ENOLINK || r == -EPROTO)
 		return r;
 	r = look_for_room(s, r);
@@ -626,9 +635,7 @@ static int put_blob(struct shfs_remote *remote, const char *name, const void *da
 	int r;
 
 	put.dir = put.path ? parent_of(put.path) : NULL;
-	r = put.dir ? make_temp(&put) : -ENOMEM;
-	if (!r)
-		r = attempt(s, put_once, &put);
+	r = put.dir ? attempt(s, put_once, &put) : -ENOMEM;
 	free(put.path);
 	free(put.dir);
 	free(put.temp);
