@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import time
 
 import pytest
 
@@ -133,8 +134,21 @@ def pytest_configure(config):
         config.pluginmanager.register(Switch())
 
 
+def end_object_store():
+    """It writes below the directory of the run, which is removed then (cases/s3.py)."""
+    at = os.path.join(os.environ["SHFS_TEST_DIR"], "s3")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{at}/ready")
+        for _ in range(200):
+            if os.path.exists(f"{at}/ended"):
+                break
+            time.sleep(0.05)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        end_object_store()
     counts = config.pluginmanager.get_plugin("counts")
     if counts and not config.option.collectonly:
         counts.print()

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/path.h"
 #include "query/remote/faults.h"
+#include "query/remote/s3/settings.h"
 #include "query/remote/ssh/url.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 #define FILE_SCHEME "file://"
 
 static const struct shfs_backend *const kinds[] = {
-	&shfs_backend_ssh, &shfs_backend_directory, /* last of all: it has no scheme */
+	&shfs_backend_s3, &shfs_backend_ssh,
+	&shfs_backend_directory, /* last of all: it has no scheme */
 };
 
 /* --- URLs --- */
@@ -31,6 +33,13 @@ static int check_ssh_url(const char *text)
 	_cleanup_ssh_url_ struct ssh_url url = { 0 };
 
 	return ssh_url_parse(text, &url);
+}
+
+static int check_s3_url(const char *url)
+{
+	_cleanup_s3_settings_ struct s3_settings settings = { 0 };
+
+	return s3_settings_parse_url(url, &settings);
 }
 
 int shfs_remote_url(const char *url, char **out)
@@ -52,7 +61,10 @@ int shfs_remote_url(const char *url, char **out)
 		return -EINVAL;
 	if (ssh_url_is_short(url))
 		return ssh_url_of_short(url, out);
-	if (kind == &shfs_backend_ssh && (r = check_ssh_url(url)))
+	r = kind == &shfs_backend_ssh  ? check_ssh_url(url)
+	    : kind == &shfs_backend_s3 ? check_s3_url(url)
+	                               : 0;
+	if (r)
 		return r;
 	/* a path may have "://" in it, but not as a scheme has */
 	if (scheme && !*kind->scheme && !memchr(url, '/', (size_t)(scheme - url)))

@@ -58,6 +58,7 @@ struct shfs_backend {
 
 extern const struct shfs_backend shfs_backend_directory;
 extern const struct shfs_backend shfs_backend_ssh;
+extern const struct shfs_backend shfs_backend_s3;
 
 /* What all kinds have. A kind has this as its first member. */
 struct shfs_remote {

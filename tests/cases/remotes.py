@@ -6,6 +6,12 @@ import os
 import shutil
 import socket
 import subprocess
+import uuid
+import xml.etree.ElementTree as xml
+
+import pytest
+
+import s3
 
 from nacl import bindings
 
@@ -57,6 +63,53 @@ class Directory:
         data = bytearray(self.read(name))
         data[len(data) // 2 if at is None else at] ^= 0x10
         self.write(name, bytes(data))
+
+
+class S3(Directory):
+    """A prefix of its own in a bucket."""
+
+    def __init__(self, sandbox):
+        if not shutil.which("radosgw"):
+            pytest.skip("no radosgw")
+        self.sandbox, self.host, self.prefix = sandbox, s3.server(), f"tests/{uuid.uuid4().hex}"
+        self.client = s3.Client(self.host)
+        self.url = self.url_of(self.host)
+        sandbox.env.update(AWS_ACCESS_KEY_ID=s3.KEY, AWS_SECRET_ACCESS_KEY=s3.SECRET, SHFS_S3_WAIT_MS="1")
+
+    def url_of(self, host, prefix=None):
+        return f"s3://{s3.BUCKET}/{prefix or self.prefix}?endpoint=http://{host}"
+
+    def path(self, name):
+        return f"/{s3.BUCKET}/{self.prefix}/{name}"
+
+    def names(self):
+        found, after = [], ""
+        while True:
+            reply = self.client.ask("GET", f"/{s3.BUCKET}", {"list-type": "2", "prefix": f"{self.prefix}/", "start-after": after})
+            assert reply.status == 200, reply.text
+            keys = [entry.text for entry in xml.fromstring(reply.text).iter("{http://s3.amazonaws.com/doc/2006-03-01/}Key")]
+            found += keys
+            if b"<IsTruncated>true" not in reply.text:
+                return sorted(key.removeprefix(f"{self.prefix}/") for key in found)
+            after = keys[-1]
+
+    def read(self, name):
+        reply = self.client.ask("GET", self.path(name))
+        assert reply.status == 200, (name, reply.status)
+        return reply.text
+
+    def write(self, name, data):
+        assert self.client.ask("PUT", self.path(name), body=data).status == 200
+
+    def remove(self, name):
+        assert self.client.ask("DELETE", self.path(name)).status == 204
+
+    def clear(self):
+        for name in self.names():
+            self.remove(name)
+
+    def close(self):
+        self.clear()
 
 
 class Encrypted:
@@ -198,6 +251,6 @@ class Ssh(Directory):
             self.server = None
 
 
-KINDS = {"directory": Directory, "encrypted directory": lambda sandbox: Encrypted(Directory(sandbox)), "ssh": Ssh}
+KINDS = {"directory": Directory, "s3": S3, "encrypted directory": lambda sandbox: Encrypted(Directory(sandbox)), "ssh": Ssh}
 for missing in [name for name in ("ssh", "sshd") if not shutil.which(name)]:
     KINDS.pop("ssh", missing)

@@ -17,6 +17,9 @@ from test_trees import HERE, THERE, answers, machines, record
 
 assert shfs and work and machines  # fixtures
 FAULTS = "SHFS_REMOTE_FAULTS"
+LONG = "SHFS_TEST_LONG" in os.environ
+# for what happens on this side of a kind; a bucket takes twice the time
+on_this_side = pytest.mark.parametrize("kind", [name for name in KINDS if LONG or name != "s3"], indirect=True)
 
 
 @pytest.fixture(params=KINDS)
@@ -305,9 +308,6 @@ def two_states(sandbox, shfs, kind):
     return before, after
 
 
-LONG = "SHFS_TEST_LONG" in os.environ
-
-
 def samples(n, count, seed):
     """Some of 1..n, and the last one; all of them in a long run."""
     return range(1, n + 1) if LONG else sorted({*random.Random(seed).sample(range(1, n + 1), min(n, count)), n})
@@ -399,6 +399,7 @@ def test_taken_though_killed(two_states, sandbox, shfs, kind, seed):
 CALLS = "write,pwrite64,rename,renameat,renameat2,linkat,unlinkat,unlink,fsync,fdatasync,syncfs,mkdir,mkdirat,openat"
 
 
+@on_this_side
 @pytest.mark.users("ordinary")
 @pytest.mark.parametrize("seed", seeds(1, 100))
 @pytest.mark.parametrize("command", ["push", "pull", "clone"])
@@ -438,6 +439,7 @@ def test_killed_at_any_call(two_states, sandbox, shfs, kind, command, seed):
         assert there("check", "--read-data").stdout.endswith("no flaws\n"), n
 
 
+@on_this_side
 @pytest.mark.users("ordinary")
 @pytest.mark.parametrize("seed", seeds(1, 100))
 def test_a_remote_that_lies(two_states, sandbox, shfs, kind, seed):
@@ -637,6 +639,7 @@ def forge(kind, entries, store="0123456789abcdef", generation=1, host="evil"):
 TREES = b"from 0123456789abcdef - evil /home/evil\n"
 
 
+@on_this_side
 @pytest.mark.users("ordinary")
 def test_a_stranger_s_names(sandbox, shfs, kind):
     record(sandbox, "echo one > a")
@@ -668,6 +671,7 @@ def test_a_stranger_s_names(sandbox, shfs, kind):
     assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
 
 
+@on_this_side
 @pytest.mark.users("ordinary")
 @pytest.mark.parametrize("seed", seeds(1, 200))
 def test_flipped_bits_of_files(two_states, sandbox, shfs, kind, seed):

@@ -23,6 +23,7 @@ void fuzz_record(const uint8_t *data, size_t size);
 void fuzz_redact(const uint8_t *data, size_t size);
 void fuzz_remote(const uint8_t *data, size_t size);
 void fuzz_rules(const uint8_t *data, size_t size);
+void fuzz_s3(const uint8_t *data, size_t size);
 void fuzz_segment(const uint8_t *data, size_t size);
 void fuzz_sftp(const uint8_t *data, size_t size);
 void fuzz_time(const uint8_t *data, size_t size);

@@ -37,6 +37,8 @@ LIBRARIES = {
     r"archive(_entry)?\.h": ({"query/bundle", "query/export", "query/cmd"}, "libarchive"),
     r"(g|lib)elf\.h": ({"query/bundle"}, "libelf"),
     r"(md5|sha1|sha2)\.h": ({"query/base"}, "libmd"),
+    r"curl/curl\.h": ({"query/remote/s3"}, "libcurl"),
+    r"expat\.h": ({"query/remote/s3"}, "expat"),
     r"sodium(/.*)?\.h": ({"query/remote/encryption"}, "libsodium"),
     r"microhttpd\.h": ({"query/web"}, "libmicrohttpd"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),

@@ -141,6 +141,11 @@ static void rules(void **state)
 	replay(fuzz_rules, "rules", 300);
 }
 
+static void s3(void **state)
+{
+	replay(fuzz_s3, "s3", 300);
+}
+
 static void segment(void **state)
 {
 	replay(fuzz_segment, "segment", 300);
@@ -160,14 +165,14 @@ static void times(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config),  cmocka_unit_test(hooklog),
-		cmocka_unit_test(import),  cmocka_unit_test(index_damaged),
-		cmocka_unit_test(needs),   cmocka_unit_test(object),
-		cmocka_unit_test(pack),    cmocka_unit_test(packet),
-		cmocka_unit_test(record),  cmocka_unit_test(redact),
-		cmocka_unit_test(remote),  cmocka_unit_test(rules),
-		cmocka_unit_test(segment), cmocka_unit_test(sftp),
-		cmocka_unit_test(times),
+		cmocka_unit_test(config), cmocka_unit_test(hooklog),
+		cmocka_unit_test(import), cmocka_unit_test(index_damaged),
+		cmocka_unit_test(needs),  cmocka_unit_test(object),
+		cmocka_unit_test(pack),   cmocka_unit_test(packet),
+		cmocka_unit_test(record), cmocka_unit_test(redact),
+		cmocka_unit_test(remote), cmocka_unit_test(rules),
+		cmocka_unit_test(s3),     cmocka_unit_test(segment),
+		cmocka_unit_test(sftp),   cmocka_unit_test(times),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

@@ -32,11 +32,14 @@ static int refuse_url(const char *url, int error)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-	shfs_quote_display(&shown, url, strlen(url));
+	/* what was taken for a part of it may be a secret */
+	shfs_quote_display(&shown, url, strncmp(url, "s3://", 5) ? strlen(url) : 5);
 	shfs_error("%s: %s", shown.data ?: "",
 	           error == -EPROTONOSUPPORT ? "there are no such remotes"
 	                                     : "this is no URL of a remote");
-	shfs_hint("a directory is one, or ssh://HOST/DIR");
+	shfs_hint(strncmp(url, "s3://", 5)
+	                  ? "a directory is one, ssh://HOST/DIR, or s3://BUCKET/PREFIX"
+	                  : "s3://BUCKET/PREFIX?endpoint=URL&region=NAME&path-style=yes");
 	return SHFS_EXIT_USAGE;
 }
 
@@ -444,7 +447,8 @@ const struct shfs_command shfs_cmd_remote = {
 	.description =
 		"A remote keeps what stores have pushed: a copy for the day when this\n"
 		"machine is lost, and for other machines. A URL is a directory,\n"
-		"or one on another host: ssh://USER@HOST/DIR, or HOST:DIR as scp has it.\n"
+		"or one on another host: ssh://USER@HOST/DIR, or HOST:DIR as scp has it;\n"
+		"or a bucket: s3://BUCKET/PREFIX.\n"
 		"\n"
 		"check looks whether all is there that was pushed. remove forgets the\n"
 		"name, and leaves what is on the remote.\n"
