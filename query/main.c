@@ -48,6 +48,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_pull,
 	&shfs_cmd_clone,
 	&shfs_cmd_fetch,
+	&shfs_cmd_publish,
 	&shfs_cmd_browse,
 	&shfs_cmd_cat,
 	&shfs_cmd_diff,
