@@ -134,6 +134,7 @@ CREATE INDEX ON file (store_id, file_id);
 CREATE INDEX ON file (path);
 CREATE INDEX ON version (store_id, version_id);
 CREATE INDEX ON version (object);
+CREATE INDEX ON version (size, phash);
 CREATE INDEX ON access (store_id, access_id);
 CREATE INDEX ON access (store_id, command_id);
 CREATE INDEX ON access (store_id, file_id);

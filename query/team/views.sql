@@ -95,9 +95,10 @@ FROM stats;
 CREATE VIEW v_left_out WITH (security_invoker) AS
 SELECT flags, versions, store_id FROM left_out;
 
--- Who used a content, of all people: a row for each use. how: 'read' or 'made'.
+-- Who used a content, of all people: a row for each use. how: 'read' or 'made'. A content that was
+-- only read is not archived: it has no object, and is known by its size and fingerprint.
 CREATE VIEW v_use WITH (security_invoker) AS
-SELECT v.object, u.how, s.owner, s.host, f.path, v.n, c.id AS command, c.text, c.begin_ns,
+SELECT v.object, v.size, v.phash, u.how, s.owner, s.host, f.path, v.n, c.id AS command, c.text, c.begin_ns,
 	a.begin_ns AS used_ns, s.store_id, a.access_id
 FROM version v
 	JOIN store s ON s.store_id = v.store_id

@@ -126,3 +126,222 @@ def test_rows_are_the_local_ones(sandbox, shfs, postgres):
     shfs("publish", "--remove", postgres.url(), cwd="/")
     assert not any(rows for view, rows in dump(postgres).items())
     assert postgres.sql("SELECT count(*) FROM shfs.piece") == ["0"]
+
+
+# --- interrupted, and in any order ---
+
+
+def in_store(sandbox, name):
+    """From now on the sandbox has another store."""
+    sandbox.store = sandbox.env["SHFS_STORE"] = f"{sandbox.home}/{name}-store"
+
+
+@pytest.mark.parametrize("seed", seeds(2, an_hour=200))
+def test_killed_at_any_point(sandbox, shfs, postgres, seed):
+    chance = random.Random(seed)
+    record(sandbox, *WORK, "for i in $(seq 400); do echo $i > many$i; done")
+    url = postgres.url()
+    for _ in range(8):
+        process = sandbox.popen(["shfs", "publish", url], cwd="/")
+        time.sleep(chance.uniform(0, 1.5))
+        if chance.random() < 0.3:
+            postgres.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shfs'")
+        else:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        if postgres.sql("SELECT 1 FROM pg_namespace WHERE nspname = 'shfs'"):
+            # what a piece says is there
+            for name in "access", "file", "version":
+                said = postgres.sql(f"SELECT coalesce(sum(rows), 0) FROM shfs.piece WHERE name = '{name}'")
+                assert said == postgres.sql(f"SELECT count(*) FROM shfs.{name}")
+        if chance.random() < 0.5:
+            record(sandbox, f"seq {chance.randrange(99)} > data.txt; cat many*1 data.txt > all.txt")
+    sandbox.allow_exit(-signal.SIGKILL, 1)
+    wait_for_nobody(postgres)
+    publish(shfs, postgres)
+    compare_all(sandbox, postgres)
+
+
+def wait_for_nobody(postgres):
+    """A server notices late that its client was killed; its lock goes with it."""
+    postgres.sql("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'shfs'")
+
+
+def test_the_connection_ends_midway(sandbox, shfs, postgres):
+    record(sandbox, *WORK)
+    # the server takes the connection away in the middle of a transaction
+    publish(shfs, postgres, "-n")
+    shfs("publish", "--prepare", postgres.url(), cwd="/")
+    end = "CREATE FUNCTION public.cut() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END$$"
+    postgres.sql(end)
+    postgres.sql("CREATE TRIGGER cut BEFORE INSERT ON shfs.version FOR EACH ROW EXECUTE FUNCTION public.cut()")
+    postgres.sql("GRANT pg_signal_backend TO ann")
+    result = shfs("publish", postgres.url(), cwd="/", check=1)
+    assert "the connection to the database was lost" in result.stderr
+    assert postgres.sql("SELECT count(*) FROM shfs.file") != ["0"] == postgres.sql("SELECT count(*) FROM shfs.version")
+    assert postgres.sql("SELECT published_ns FROM shfs.store") == [""]
+    postgres.sql("DROP TRIGGER cut ON shfs.version")
+    publish(shfs, postgres)
+    compare_all(sandbox, postgres)
+
+
+def test_stores_in_any_order(sandbox, shfs, postgres):
+    names = [f"s{i}" for i in range(20 if os.environ.get("SHFS_TEST_SEEDS") else 5)]
+    for i, name in enumerate(names):
+        in_store(sandbox, name)
+        record(sandbox, f"seq {i + 3} > {name}.txt; cat {name}.txt s*.txt > all.txt")
+    dumps = []
+    for order in names, names[::-1], random.Random(7).sample(names, len(names)):
+        for name in order:
+            in_store(sandbox, name)
+            publish(shfs, postgres)
+        dumps.append(dump(postgres))
+        postgres.sql("DROP SCHEMA shfs CASCADE")
+    assert dumps[0] == dumps[1] == dumps[2]
+    assert len({row.split("|")[0] for row in dumps[0]["v_command"]}) == len(names)
+
+
+# --- what was forgotten ---
+
+
+def anywhere(postgres, text):
+    """The tables that have a text in any row."""
+    tables = postgres.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'shfs'")
+    digits = text.encode().hex()
+    sql = "SELECT count(*) FROM shfs.{0} AS t WHERE t::text LIKE '%{1}%' OR t::text LIKE '%{2}%'"
+    return [t for t in tables if postgres.sql(sql.format(t, text, digits)) != ["0"]]
+
+
+def test_what_is_forgotten(sandbox, shfs, postgres):
+    record(sandbox, *WORK[:2], f"echo {SECRET} > data.txt; cat data.txt {SECRET} 2>&1; echo x > {SECRET}", *WORK[3:])
+    publish(shfs, postgres)
+    assert {"command", "process", "file"} <= set(anywhere(postgres, SECRET))
+    shfs("forget", "--yes", "--grep", SECRET, cwd="/")
+    shfs("forget", "--yes", f"{sandbox.project}/{SECRET}", cwd="/", check=False)
+    done = publish(shfs, postgres)
+    assert done["removed"]
+    assert not anywhere(postgres, SECRET)
+    compare_all(sandbox, postgres)
+
+
+# --- who sees what ---
+
+
+def test_each_role_sees_what_is_shared(sandbox, shfs, postgres):
+    sandbox.mkdir(f"{sandbox.home}/other")
+    sandbox.mkdir(f"{sandbox.project}/inner")
+    sandbox.mount(f"{sandbox.project}/inner").unmount()  # a project in the project
+    record(sandbox, "seq 5 > data.txt; echo q > q; mv q inner/q")
+    mounts = sandbox.mount(), sandbox.mount(f"{sandbox.home}/other")
+    shell = sandbox.shell()
+    other = f"{sandbox.home}/other"
+    for line in f"cp data.txt {other}/mine; : both", f"echo private > {other}/secret; : other", "cat data.txt > fig; : here", f"mv fig {other}/fig; : moved":
+        shell.run(line)
+    shell.close()
+    for mount in mounts:
+        mount.unmount()
+    publish(shfs, postgres)
+    in_store(sandbox, "second")
+    record(sandbox, "cat data.txt > again; : ben")
+    publish(shfs, postgres, role="ben")
+
+    def texts(role):
+        return {line.rpartition("; : ")[2] for line in postgres.sql("SELECT text FROM shfs.v_command WHERE text LIKE '%; : %'", role)}
+
+    def paths(role):
+        return {os.path.relpath(p, sandbox.home) for p in postgres.sql("SELECT path FROM shfs.v_file WHERE directory = 0", role)}
+
+    ann = {"both", "other", "here", "moved"}
+    assert (texts("ann"), texts("ben"), texts("cyd")) == (ann, {"ben"}, set())
+    for view in [*VIEWS, "v_store", "v_use"]:
+        assert postgres.sql(f"SELECT count(*) FROM shfs.{view}", "cyd") == ["0"], view
+    # a project: its files and the commands that used it, and nothing of the other one
+    postgres.sql(f"INSERT INTO shfs.share (root, role) VALUES ('{sandbox.project}', 'cyd')", "ann")
+    assert texts("cyd") == {"both", "here", "moved"} and texts("ben") == {"ben"}
+    assert all(path.startswith("project/") for path in paths("cyd")) and "project/data.txt" in paths("cyd")
+    assert "project/inner/q" in paths("ann") and "project/inner/q" not in paths("cyd")
+    used = postgres.sql("SELECT path FROM shfs.v_access UNION SELECT path2 FROM shfs.v_access WHERE path2 IS NOT NULL", "cyd")
+    assert used and not [path for path in used if path.startswith((other, f"{sandbox.project}/inner/"))]
+    assert set(postgres.sql("SELECT DISTINCT owner FROM shfs.v_use", "cyd")) == {"ann"}
+    assert postgres.sql("SELECT count(*) FROM shfs.v_stats", "cyd") == ["0"]
+    # all, to everybody
+    postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", "ben")
+    assert texts("cyd") == {"both", "here", "moved", "ben"} and texts("ann") == ann | {"ben"}
+    # who used this very content
+    same = "SELECT object, size, phash FROM shfs.v_version WHERE path LIKE '%/project/data.txt' AND object IS NOT NULL"
+    (data, size, phash), *_ = postgres.rows(same, "cyd")
+    content = f"object = '{data}' OR object IS NULL AND size = {size} AND phash = {phash}"
+    users = postgres.sql(f"SELECT DISTINCT owner, how FROM shfs.v_use WHERE {content} ORDER BY 1, 2", "cyd")
+    assert users == ["ann|made", "ann|read", "ben|made", "ben|read"]
+    # another content is not among them
+    sums = postgres.sql(f"SELECT count(*) FROM shfs.v_use WHERE ({content}) AND path LIKE '%secret'", "ann")
+    assert sums == ["0"]
+    # nobody changes what is another's
+    for table in "store", "tree", "share", "piece", "access", "command", "file":
+        before = postgres.sql(f"SELECT count(*) FROM shfs.{table}")
+        postgres.sql(f"DELETE FROM shfs.{table}", "cyd")
+        assert postgres.sql(f"SELECT count(*) FROM shfs.{table}") == before
+    for forged in (
+        f"INSERT INTO shfs.share VALUES ('ann', '{other}', 'cyd')",
+        "INSERT INTO shfs.left_out SELECT store_id, 0, 1 FROM shfs.store WHERE owner = 'ann'",
+        "INSERT INTO shfs.store (store, owner, host) VALUES ('x', 'ann', 'h')",
+    ):
+        assert b"row-level security" in postgres.psql("-c", forged, role="cyd").stderr
+    assert postgres.sql("UPDATE shfs.share SET root = '' RETURNING 1", "cyd") == []
+    postgres.sql("DELETE FROM shfs.share", "ann")
+    assert texts("cyd") == {"ben"}
+
+
+# --- bad input ---
+
+
+def test_what_is_refused(sandbox, shfs, postgres):
+    record(sandbox, "echo x > file")
+
+    def refused(url, status=1):
+        result = shfs("publish", url, cwd="/", check=status)
+        assert len(result.stderr.splitlines()) <= 2, result.stderr
+        return result.stderr
+
+    assert "begins with postgresql://" in refused("/mnt/lab", 2)
+    said = refused(postgres.url().replace("ann@", f"ann:{SECRET}@"), 2)
+    assert ".pgpass" in said and SECRET not in said
+    said = refused(f"{postgres.url()}&password={SECRET}", 2)
+    assert ".pgpass" in said and SECRET not in said
+    assert "not the URL" in refused("postgresql:///lab?nonsense=1", 2)
+    assert "cannot connect" in refused(f"postgresql:///lab?host={sandbox.home}")
+    assert "cannot connect" in refused(postgres.url(database="nowhere"))
+    assert "cannot connect" in refused(postgres.url("nobody"))
+    assert "permission denied" in refused(postgres.url("ben"))
+    postgres.sql("CREATE DATABASE narrow ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'", database="postgres")
+    assert "UTF8" in refused(postgres.url(database="narrow"))
+    postgres.sql("CREATE SCHEMA shfs")
+    assert "not of shfs" in refused(postgres.url())
+    postgres.sql("CREATE TABLE shfs.schema (version int); GRANT USAGE ON SCHEMA shfs TO PUBLIC")
+    assert "not of shfs" in refused(postgres.url())
+    postgres.sql("DROP SCHEMA shfs CASCADE")
+    shfs("publish", "--prepare", postgres.url(), cwd="/")
+    # now anybody may publish
+    publish(shfs, postgres, role="ben")
+    postgres.sql("UPDATE shfs.schema SET version = 999")
+    for args in (), ("-n",), ("--remove",):
+        result = shfs("publish", *args, postgres.url(), cwd="/", check=1)
+        assert "999" in result.stderr and "upgrade shfs" in result.stderr
+    assert "not go together" in shfs("publish", "-n", "--remove", postgres.url(), cwd="/", check=2).stderr
+    # a password is in a file that only the user can read, and nowhere else
+    everything = b"".join(open(os.path.join(top, n), "rb").read() for top, _, ns in os.walk(sandbox.store) for n in ns)
+    assert SECRET.encode() not in everything
+
+
+def test_two_at_once(sandbox, shfs, postgres):
+    record(sandbox, *WORK)
+    publish(shfs, postgres)
+    held = "SELECT pg_advisory_lock(1936221811, store_id), pg_sleep(30) FROM shfs.store"
+    other = sandbox.popen(["psql", "-X", "-h", postgres.path, "-U", "ann", "lab", "-c", held], cwd="/")
+    sandbox.allow_exit(2)
+    while postgres.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == ["0"]:
+        time.sleep(0.05)
+    assert "another publish" in shfs("publish", postgres.url(), cwd="/", check=1).stderr
+    postgres.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ann'")
+    other.wait()
+    assert publish(shfs, postgres)["sent"] == 0
