@@ -7,6 +7,7 @@
 #include "query/history/version-spec.h"
 #include "query/remote/place.h"
 #include "query/rerun/before.h"
+#include "query/team/published.h"
 
 #include "common/quote.h"
 #include "store/care/forget.h"
@@ -547,6 +548,16 @@ static void hint_at_remotes(struct job *j)
 		          j->out.data);
 }
 
+/* A team's database has it until the next publish. */
+static void hint_at_databases(struct job *j)
+{
+	j->out.len = 0;
+	if (!published_list(j->store, &j->out) && j->out.len)
+		shfs_hint("it is still in what was published (%s): shfs publish removes "
+		          "it there",
+		          j->out.data);
+}
+
 static int do_it(struct job *j)
 {
 	int r, code;
@@ -574,6 +585,8 @@ static int do_it(struct job *j)
 	code = opts.json ? json_forget(j, true) : show_forgotten(j, stdout, "forgotten");
 	if (!code)
 		hint_at_remotes(j);
+	if (!code)
+		hint_at_databases(j);
 	return code;
 }
 

@@ -6,6 +6,7 @@
 #include "query/base/model.h"
 #include "query/base/progress.h"
 #include "query/base/time.h"
+#include "query/team/published.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -72,16 +73,28 @@ static int publish(struct shfs_index *index, struct database *db, bool is_there,
 	return r ? r : show_publish(&stats);
 }
 
-static int remove_store(struct database *db, const struct shfs_tree_identity *here)
+static int remove_store(struct database *db, bool is_there,
+                        const struct shfs_tree_identity *here)
 {
 	bool was_there = false;
-	int code = publish_remove(db, here->store, &was_there);
+	int code = is_there ? publish_remove(db, here->store, &was_there) : 0;
 
 	if (!code)
 		puts(was_there
 		             ? "removed: the database has nothing of this store any more"
 		             : "the database has nothing of this store");
 	return code;
+}
+
+/* Before anything is there, as it stays there if this is killed. */
+static int note_database(struct shfs_context *ctx, const char *url, bool has)
+{
+	int r = opts.dry_run ? 0 : published_note(shfs_context_opened(ctx), url, has);
+
+	if (!r)
+		return 0;
+	shfs_error("cannot note in the store where it is published: %s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
 }
 
 static int run_publish(struct shfs_context *ctx, int argc, char **argv)
@@ -104,12 +117,12 @@ static int run_publish(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_FAILURE;
 	}
 	if (opts.remove) {
-		if (is_there)
-			return remove_store(db, &here);
-		puts("the database has nothing of this store");
-		return SHFS_EXIT_OK;
+		code = remove_store(db, is_there, &here);
+		return code ? code : note_database(ctx, argv[0], false);
 	}
-	code = publish(index, db, is_there, &here);
+	code = note_database(ctx, argv[0], true);
+	if (!code)
+		code = publish(index, db, is_there, &here);
 	return code < 0 ? shfs_fail_index(index, code) : code;
 }
 

@@ -112,7 +112,7 @@ int database_open(const char *url, struct database **out)
 	_cleanup_database_ struct database *db = NULL;
 	int code;
 
-	if (!database_is_url(url)) {
+	if (!database_is_url(url) || strchr(url, '\n')) {
 		shfs_error("not the URL of a database; it begins with postgresql://");
 		return SHFS_EXIT_USAGE;
 	}

@@ -216,12 +216,16 @@ def test_what_is_forgotten(sandbox, shfs, postgres):
     record(sandbox, *WORK[:2], f"echo {SECRET} > data.txt; cat data.txt {SECRET} 2>&1; echo x > {SECRET}", *WORK[3:])
     publish(shfs, postgres)
     assert {"command", "process", "file"} <= set(anywhere(postgres, SECRET))
-    shfs("forget", "--yes", "--grep", SECRET, cwd="/")
+    said = shfs("forget", "--yes", "--grep", SECRET, cwd="/").stderr
+    assert f"still in what was published ({postgres.url()}): shfs publish removes it there" in said
     shfs("forget", "--yes", f"{sandbox.project}/{SECRET}", cwd="/", check=False)
     done = publish(shfs, postgres)
     assert done["removed"]
     assert not anywhere(postgres, SECRET)
     compare_all(sandbox, postgres)
+    # what was published nowhere is not named
+    shfs("publish", "--remove", postgres.url(), cwd="/")
+    assert "published" not in shfs("forget", "--yes", "--grep", "seq", cwd="/").stderr
 
 
 # --- who sees what ---
