@@ -15,6 +15,7 @@
  * What is published. A letter of kinds for each column of sql:
  *   i  a number            t  a text            b  bytes
  *   p  the path that the row is about: its tree is that of the path
+ *   h  the host of the row
  *   f  the file that the row is about           g  its other file, or NULL
  *   c  a command: the row is published if that one is
  *   q  a process: the same                      a  an access: that of its process
@@ -33,14 +34,14 @@ struct table {
 };
 
 static const struct table tables[] = {
-	{ "producer", "producer_id", "ittpitiiiii", IS_ROW, true,
+	{ "producer", "producer_id", "ihtpitiiiii", IS_ROW, true,
 	  "SELECT producer_id, host, kind, root, pid, boot_id, begin_ns, end_ns, dead,"
 	  " records, lost FROM v_producer ORDER BY producer_id" },
-	{ "session", "session_id", "itttiittpiiiti", IS_ROW, true,
+	{ "session", "session_id", "ithtiittpiiiti", IS_ROW, true,
 	  "SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd,"
 	  " begin_ns, end_ns, commands, invoker, caller_id FROM v_session"
 	  " ORDER BY session_id" },
-	{ "command", "command_id", "itittitiipiiittiiiiiiiii", IS_COMMAND, true,
+	{ "command", "command_id", "itithitiipiiittiiiiiiiii", IS_COMMAND, true,
 	  "SELECT command_id, id, session_id, session, host, number, text, hidden,"
 	  " redacted, cwd, begin_ns, end_ns, status, invoker, shell, process_id, user_us,"
 	  " system_us, max_rss_kib, n_accesses, n_read, n_written, n_skipped,"
@@ -48,14 +49,14 @@ static const struct table tables[] = {
 	{ "definition", "command_id", "cib", IS_ROW, false,
 	  "SELECT command_id, position, definition FROM v_definition"
 	  " ORDER BY command_id, position" },
-	{ "process", "process_id", "itiiiiiitpbbbiiiiii", IS_PROCESS, true,
+	{ "process", "process_id", "ihiiiiiitpbbbiiiiii", IS_PROCESS, true,
 	  "SELECT process_id, host, pid, start_ticks, ppid, pgid, sid, uid, exe, cwd,"
 	  " argv, streams, environment, program_id, command_id, session_id, first_ns,"
 	  " shell, n_accesses FROM v_process ORDER BY process_id" },
 	{ "exit", "process_id", "qiiiii", IS_ROW, false,
 	  "SELECT process_id, command_id, status, user_us, system_us, max_rss_kib"
 	  " FROM v_exit ORDER BY process_id" },
-	{ "program", "program_id", "ittpiiiiittt", IS_ROW, false,
+	{ "program", "program_id", "ihtpiiiiittt", IS_ROW, false,
 	  "SELECT program_id, host, boot_id, path, since_ns, process_id, size, mtime_ns,"
 	  " phash, manager, package, version FROM v_program ORDER BY program_id" },
 	{ "lookup", "lookup_id", "iipiiiiib", IS_ROW, true,
@@ -78,7 +79,7 @@ static const struct table tables[] = {
 	  " seen_n, seen_flawed, made_n, seq_key FROM v_access ORDER BY access_id" },
 	{ "former", "access_id", "aiib", IS_ROW, false,
 	  "SELECT access_id, n, file_id, data FROM v_former ORDER BY access_id" },
-	{ "gap", "producer_id", "itpii", IS_ROW, true,
+	{ "gap", "producer_id", "ihpii", IS_ROW, true,
 	  "SELECT producer_id, host, root, begin_ns, end_ns FROM v_gap"
 	  " ORDER BY producer_id" },
 	{ "stats", "one", "iiiiiiiiii", IS_ROW, false,
@@ -109,6 +110,8 @@ struct publish {
 	struct pieces_stats *stats;
 	struct root *roots;
 	size_t n_roots, cap_roots;
+	char **hosts; /* that recorded what is this tree's */
+	size_t n_hosts, cap_hosts;
 	struct trees files, commands, processes;
 	struct shfs_buf line;
 };
@@ -118,6 +121,9 @@ static void publish_clear(struct publish *p)
 	for (size_t i = 0; i < p->n_roots; i++)
 		free(p->roots[i].path);
 	free(p->roots);
+	for (size_t i = 0; i < p->n_hosts; i++)
+		free(p->hosts[i]);
+	free(p->hosts);
 	free(p->files.of);
 	free(p->commands.of);
 	free(p->processes.of);
@@ -128,6 +134,8 @@ static void publish_clear(struct publish *p)
 
 static bool trees_note(struct trees *trees, int64_t id, int32_t tree)
 {
+	if (id < 0 || id > UINT32_MAX)
+		return false; /* of a damaged index */
 	if ((size_t)id >= trees->n) {
 		size_t n = MAX((size_t)id + 1, trees->n * 2);
 		int32_t *of = reallocarray(trees->of, n, sizeof(*of));
@@ -174,6 +182,35 @@ static int32_t tree_of(const struct publish *p, const char *path, size_t len)
 	return tree;
 }
 
+/* The path of a process may be unknown, its host never is. */
+static bool is_our_host(const struct publish *p, const char *host)
+{
+	for (size_t i = 0; i < p->n_hosts; i++)
+		if (!strcmp(p->hosts[i], host))
+			return true;
+	return false;
+}
+
+static int find_hosts(struct publish *p)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(p->index,
+	                       "SELECT host FROM v_producer WHERE root GLOB '/*'"
+	                       " UNION SELECT host FROM v_session WHERE cwd GLOB '/*'",
+	                       &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		if (!MAKE_ROOM(p->hosts, p->n_hosts, p->cap_hosts))
+			return -ENOMEM;
+		p->hosts[p->n_hosts] = strdup(shfs_rows_text(rows, 0));
+		if (!p->hosts[p->n_hosts])
+			return -ENOMEM;
+		p->n_hosts++;
+		r = 0;
+	}
+	return r;
+}
+
 /* --- a row as a line of COPY's text format --- */
 
 /* PostgreSQL's text is UTF-8 without NUL. Of one that is not, each byte that is not ASCII
@@ -216,7 +253,7 @@ static void put_column(struct shfs_buf *out, char kind, struct shfs_rows *rows, 
 	shfs_buf_char(out, '\t');
 	if (shfs_rows_is_null(rows, col))
 		shfs_buf_str(out, "\\N");
-	else if (kind == 't' || kind == 'p')
+	else if (kind == 't' || kind == 'p' || kind == 'h')
 		put_text(out, shfs_rows_text(rows, col), shfs_rows_bytes(rows, col));
 	else if (kind == 'b')
 		put_bytes(out, shfs_rows_text(rows, col), shfs_rows_bytes(rows, col));
@@ -231,6 +268,8 @@ static int32_t tree_by(const struct publish *p, char kind, struct shfs_rows *row
 	switch (kind) {
 	case 'p':
 		return tree_of(p, shfs_rows_text(rows, col), shfs_rows_bytes(rows, col));
+	case 'h':
+		return is_our_host(p, shfs_rows_text(rows, col)) ? 0 : NOT_OURS;
 	case 'f':
 	case 'g':
 		return trees_get(&p->files, shfs_rows_int(rows, col));
@@ -300,8 +339,10 @@ static int publish_row(struct publish *p, const struct table *table,
 
 	if (tree == NOT_OURS)
 		return 0;
-	if (p->line.failed || !note_tree(p, table, key, tree))
+	if (p->line.failed)
 		return -ENOMEM;
+	if (!note_tree(p, table, key, tree))
+		return key < 0 || key > UINT32_MAX ? -EBADMSG : -ENOMEM;
 	return pieces_add(pieces, key, p->line.data, p->line.len) ? 0 : -EIO;
 }
 
@@ -407,6 +448,8 @@ static int publish_all(struct publish *p)
 {
 	int r = find_roots(p);
 
+	if (!r)
+		r = find_hosts(p);
 	/* process 0 is that of accesses whose process is unknown */
 	if (!r && !trees_note(&p->processes, 0, 0))
 		r = -ENOMEM;

@@ -12,7 +12,9 @@ import pytest
 
 from harness import seeds
 from postgres import Postgres
-from test_trees import record
+from test_trees import machines, record, work_on_both
+
+assert machines  # a fixture
 
 pytestmark = pytest.mark.users("ordinary")
 
@@ -294,6 +296,22 @@ def test_each_role_sees_what_is_shared(sandbox, shfs, postgres):
     assert postgres.sql("UPDATE shfs.share SET root = '' RETURNING 1", "cyd") == []
     postgres.sql("DELETE FROM shfs.share", "ann")
     assert texts("cyd") == {"ben"}
+
+
+def test_what_another_machine_recorded(machines, sandbox, shfs, postgres):
+    """Its own store publishes that."""
+    archive = work_on_both(machines, sandbox)
+    publish(shfs, postgres)
+    views = ("v_command", "text"), ("v_file", "path"), ("v_version", "object"), ("v_access", "op"), ("v_process", "argv"), ("v_session", "id")
+
+    def texts():
+        return [sorted(postgres.sql(f"SELECT {column} FROM shfs.{view}")) for view, column in views]
+
+    before = texts()
+    shfs("import", archive, cwd="/")
+    assert "hostb:/" in shfs("history", "--json", "--all", cwd="/").stdout
+    publish(shfs, postgres)
+    assert texts() == before and not anywhere(postgres, "hostb")
 
 
 # --- bad input ---
