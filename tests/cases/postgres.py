@@ -43,7 +43,7 @@ class Postgres:
             return log.read()
 
     def start(self):
-        off = "fsync", "full_page_writes"
+        off = "fsync", "full_page_writes", "jit"  # whose compilations take longer than all else
         options = [word for name in off for word in ("-c", f"{name}=off")]
         self.server = self._popen("postgres", "-D", f"{self.path}/data", "-k", self.path, "-h", "", *options)
         wait_until(lambda: self.psql("-c", "SELECT 1", database="postgres").returncode == 0, "the server", 60)
