@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/export/libarchive.h"
 
-#include <dlfcn.h>
-
 struct shfs_libarchive libarchive;
 
 int shfs_libarchive_load(void)
 {
-	static const struct {
-		const char *name;
-		void **to;
-	} functions[] = {
 #define FUNCTION(name) { #name, (void **)&libarchive.name },
+	static const struct shfs_library_function functions[] = {
 		SHFS_LIBARCHIVE_FUNCTIONS(FUNCTION)
 	};
-	void *lib = dlopen("libarchive.so.13", RTLD_NOW);
-	bool is_whole = lib;
+	const char *why;
 
-	for (size_t i = 0; i < ARRAY_SIZE(functions) && is_whole; i++) {
-		*functions[i].to = dlsym(lib, functions[i].name);
-		is_whole = *functions[i].to;
-	}
-	if (is_whole)
+	if (!shfs_library_load("libarchive.so.13", functions, ARRAY_SIZE(functions),
+	                       &why))
 		return SHFS_EXIT_OK;
-	shfs_error("cannot load libarchive: %s", dlerror());
+	shfs_error("cannot load libarchive: %s", why);
 	shfs_hint("on Debian it is in the package libarchive13");
 	return SHFS_EXIT_FAILURE;
 }

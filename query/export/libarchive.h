@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libarchive.h - libarchive, loaded when it is needed first.
- *
- * It brings libraries of its own (libxml2, ICU, the C++ runtime), which take longer to
- * load than all others together: each command would wait for them, and two need them.
+ * libarchive.h - libarchive, loaded when it is needed first (query/base/library.h). It
+ * brings libxml2, ICU and the C++ runtime, which take longer to load than all others
+ * together.
  */
 #pragma once
 
 #include "query/base/cmd.h"
+#include "query/base/library.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -52,8 +52,7 @@
 
 /* Its functions, by their own names. NULL before shfs_libarchive_load. */
 extern struct shfs_libarchive {
-#define SHFS_LIBARCHIVE_MEMBER(name) __typeof__(name) *name;
-	SHFS_LIBARCHIVE_FUNCTIONS(SHFS_LIBARCHIVE_MEMBER)
+	SHFS_LIBARCHIVE_FUNCTIONS(SHFS_LIBRARY_MEMBER)
 } libarchive;
 
 /* Loads it, for the rest of the process. Before a sandbox is entered. Not thread-safe.

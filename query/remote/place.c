@@ -258,7 +258,7 @@ int place_open_unnamed(struct shfs_store *store, const char *url, struct place *
 	if (url)
 		snprintf(name, sizeof(name), FROM "%016" PRIx64,
 		         shfs_object_hash64(url, strlen(url)));
-	r = place_new(store, name, url ?: "-", NULL);
+	r = place_new(store, name, url ?: "-", &(struct place_encryption){ 0 });
 	return r && r != -EEXIST ? r : open_place(store, name, out);
 }
 

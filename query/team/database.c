@@ -6,9 +6,9 @@
 #include "query/base/cmd.h"
 #include "query/base/progress.h"
 #include "query/team-schema.h"
+#include "query/team/libpq.h"
 
 #include <inttypes.h>
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void database_close(struct database *db)
 {
 	if (!db)
 		return;
-	PQfinish(db->conn);
+	libpq.PQfinish(db->conn);
 	free(db);
 }
 
@@ -49,10 +49,10 @@ static void say(const char *what, const char *why)
 
 static bool fail(struct database *db)
 {
-	bool lost = PQstatus(db->conn) != CONNECTION_OK;
+	bool lost = libpq.PQstatus(db->conn) != CONNECTION_OK;
 
 	say(lost ? "the connection to the database was lost" : "the database",
-	    PQerrorMessage(db->conn));
+	    libpq.PQerrorMessage(db->conn));
 	if (lost)
 		shfs_hint("what was not complete is not there; run it again");
 	return false;
@@ -69,19 +69,19 @@ bool database_is_url(const char *url)
 static int check_url(const char *url)
 {
 	char *why = NULL;
-	PQconninfoOption *options = PQconninfoParse(url, &why);
+	PQconninfoOption *options = libpq.PQconninfoParse(url, &why);
 	bool has_password = false;
 
 	if (!options) {
 		say("not the URL of a database", why ?: "no memory");
-		PQfreemem(why);
+		libpq.PQfreemem(why);
 		return SHFS_EXIT_USAGE;
 	}
 	for (PQconninfoOption *o = options; o->keyword; o++)
 		has_password |= o->val && *o->val &&
 		                (!strcmp(o->keyword, "password") ||
 		                 !strcmp(o->keyword, "sslpassword"));
-	PQconninfoFree(options);
+	libpq.PQconninfoFree(options);
 	if (!has_password)
 		return 0;
 	shfs_error("a password does not belong into the URL: others can see it there");
@@ -95,7 +95,7 @@ static void ignore_notice(void *arg, const PGresult *result)
 
 static int check_encoding(struct database *db)
 {
-	const char *encoding = PQparameterStatus(db->conn, "server_encoding");
+	const char *encoding = libpq.PQparameterStatus(db->conn, "server_encoding");
 
 	if (encoding && !strcmp(encoding, "UTF8"))
 		return 0;
@@ -116,21 +116,23 @@ int database_open(const char *url, struct database **out)
 		shfs_error("not the URL of a database; it begins with postgresql://");
 		return SHFS_EXIT_USAGE;
 	}
-	code = check_url(url);
+	code = libpq_load();
+	if (!code)
+		code = check_url(url);
 	if (code)
 		return code;
 	db = calloc(1, sizeof(*db));
 	if (db)
-		db->conn = PQconnectdbParams(names, values, 1);
+		db->conn = libpq.PQconnectdbParams(names, values, 1);
 	if (!db || !db->conn) {
 		shfs_no_memory();
 		return SHFS_EXIT_FAILURE;
 	}
-	if (PQstatus(db->conn) != CONNECTION_OK) {
-		say("cannot connect to the database", PQerrorMessage(db->conn));
+	if (libpq.PQstatus(db->conn) != CONNECTION_OK) {
+		say("cannot connect to the database", libpq.PQerrorMessage(db->conn));
 		return SHFS_EXIT_FAILURE;
 	}
-	PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
+	libpq.PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
 	code = check_encoding(db);
 	if (!code)
 		*out = TAKE_PTR(db);
@@ -141,10 +143,10 @@ int database_open(const char *url, struct database **out)
 
 bool database_run(struct database *db, const char *sql)
 {
-	PGresult *result = PQexec(db->conn, sql);
-	ExecStatusType status = PQresultStatus(result);
+	PGresult *result = libpq.PQexec(db->conn, sql);
+	ExecStatusType status = libpq.PQresultStatus(result);
 
-	PQclear(result);
+	libpq.PQclear(result);
 	return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || fail(db);
 }
 
@@ -152,10 +154,11 @@ static bool each_row(PGresult *result, database_fn fn, void *arg)
 {
 	const char *row[COLUMNS_MAX];
 
-	for (int i = 0; i < PQntuples(result); i++) {
-		for (int j = 0; j < MIN(PQnfields(result), COLUMNS_MAX); j++)
-			row[j] = PQgetisnull(result, i, j) ? NULL
-			                                   : PQgetvalue(result, i, j);
+	for (int i = 0; i < libpq.PQntuples(result); i++) {
+		for (int j = 0; j < MIN(libpq.PQnfields(result), COLUMNS_MAX); j++)
+			row[j] = libpq.PQgetisnull(result, i, j)
+			                 ? NULL
+			                 : libpq.PQgetvalue(result, i, j);
 		if (fn(arg, row))
 			return false;
 	}
@@ -171,12 +174,12 @@ bool database_ask(struct database *db, const char *sql, const char *const *value
 
 	while (values && values[n] && n < VALUES_MAX)
 		n++;
-	result = PQexecParams(db->conn, sql, n, NULL, values, NULL, NULL, 0);
-	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+	result = libpq.PQexecParams(db->conn, sql, n, NULL, values, NULL, NULL, 0);
+	if (libpq.PQresultStatus(result) == PGRES_TUPLES_OK)
 		ok = !fn || each_row(result, fn, arg);
 	else
-		ok = PQresultStatus(result) == PGRES_COMMAND_OK || fail(db);
-	PQclear(result);
+		ok = libpq.PQresultStatus(result) == PGRES_COMMAND_OK || fail(db);
+	libpq.PQclear(result);
 	return ok;
 }
 
@@ -195,21 +198,21 @@ bool database_ask_int(struct database *db, const char *sql, const char *const *v
 
 bool database_copy(struct database *db, const char *sql, const char *lines, size_t len)
 {
-	PGresult *result = PQexec(db->conn, sql);
-	ExecStatusType status = PQresultStatus(result);
+	PGresult *result = libpq.PQexec(db->conn, sql);
+	ExecStatusType status = libpq.PQresultStatus(result);
 	bool ok = true;
 
-	PQclear(result);
+	libpq.PQclear(result);
 	if (status != PGRES_COPY_IN)
 		return fail(db);
 	for (size_t at = 0; at < len && ok; at += COPY_BYTES)
-		ok = PQputCopyData(db->conn, lines + at,
-		                   (int)MIN(len - at, (size_t)COPY_BYTES)) == 1;
-	if (!ok || PQputCopyEnd(db->conn, NULL) != 1)
+		ok = libpq.PQputCopyData(db->conn, lines + at,
+		                         (int)MIN(len - at, (size_t)COPY_BYTES)) == 1;
+	if (!ok || libpq.PQputCopyEnd(db->conn, NULL) != 1)
 		return fail(db);
-	while ((result = PQgetResult(db->conn))) {
-		ok &= PQresultStatus(result) == PGRES_COMMAND_OK;
-		PQclear(result);
+	while ((result = libpq.PQgetResult(db->conn))) {
+		ok &= libpq.PQresultStatus(result) == PGRES_COMMAND_OK;
+		libpq.PQclear(result);
 	}
 	return ok || fail(db);
 }

@@ -37,9 +37,9 @@ static const struct table tables[] = {
 	{ "producer", "producer_id", "ihtpitiiiii", IS_ROW, true,
 	  "SELECT producer_id, host, kind, root, pid, boot_id, begin_ns, end_ns, dead,"
 	  " records, lost FROM v_producer ORDER BY producer_id" },
-	{ "session", "session_id", "ithtiittpiiiti", IS_ROW, true,
+	{ "session", "session_id", "ithtiittpiiitit", IS_ROW, true,
 	  "SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd,"
-	  " begin_ns, end_ns, commands, invoker, caller_id FROM v_session"
+	  " begin_ns, end_ns, commands, invoker, caller_id, origin FROM v_session"
 	  " ORDER BY session_id" },
 	{ "command", "command_id", "itithitiipiiittiiiiiiiii", IS_COMMAND, true,
 	  "SELECT command_id, id, session_id, session, host, number, text, hidden,"

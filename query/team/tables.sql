@@ -47,7 +47,8 @@ CREATE TABLE piece (
 CREATE TABLE session (
 	store_id int NOT NULL, session_id bigint NOT NULL, id text NOT NULL, host text, boot_id text,
 	pid bigint, start_ticks bigint, shell text, tty text, cwd text, begin_ns bigint,
-	end_ns bigint, commands bigint, invoker text, caller_id bigint, tree_id int NOT NULL
+	end_ns bigint, commands bigint, invoker text, caller_id bigint,
+	origin text, tree_id int NOT NULL
 );
 CREATE TABLE command (
 	store_id int NOT NULL, command_id bigint NOT NULL, id text NOT NULL, session_id bigint,

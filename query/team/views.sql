@@ -19,7 +19,7 @@ SELECT store_id, store, owner, host, published_ns FROM store;
 
 CREATE VIEW v_session WITH (security_invoker) AS
 SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns, end_ns, commands,
-	invoker, caller_id, store_id
+	invoker, caller_id, origin, store_id
 FROM session;
 
 CREATE VIEW v_command WITH (security_invoker) AS

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http.h - libmicrohttpd, loaded when it is needed first: with it come the libraries of
- * TLS, which each start of shfs would pay for.
+ * http.h - libmicrohttpd, loaded when it is needed first (query/base/library.h).
  */
 #pragma once
+
+#include "query/base/library.h"
 
 #include <microhttpd.h>
 
@@ -19,10 +20,7 @@
 	X(MHD_destroy_response)                                                          \
 	X(MHD_lookup_connection_value)
 
-struct shfs_mhd {
-#define SHFS_MHD_POINTER(name) __typeof__(name) *name;
-	SHFS_MHD_FUNCTIONS(SHFS_MHD_POINTER)
-#undef SHFS_MHD_POINTER
-};
-
-extern struct shfs_mhd shfs_mhd;
+/* Its functions, by their own names. NULL before shfs_web_load. */
+extern struct shfs_mhd {
+	SHFS_MHD_FUNCTIONS(SHFS_LIBRARY_MEMBER)
+} shfs_mhd;

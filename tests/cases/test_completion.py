@@ -110,7 +110,7 @@ def test_lists(typist):
     typist.tab("shfs log --", 2)
     for word in "--patch", "--limit", "--reverse", "--json", "--store":
         assert word in typist.seen
-    assert "at most N versions" in typist.seen
+    assert "at most N entries" in typist.seen
 
 
 def test_files(typist, sandbox):

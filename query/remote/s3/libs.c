@@ -1,36 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/remote/s3/libs.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 
 struct s3_libs s3_libs;
 
-struct function {
-	const char *name;
-	void **to;
-};
-
 #define FUNCTION(name) { #name, (void **)&s3_libs.name },
 
-static const struct function of_curl[] = { S3_CURL_FUNCTIONS(FUNCTION) },
-			     of_expat[] = { S3_EXPAT_FUNCTIONS(FUNCTION) };
+static const struct shfs_library_function of_curl[] = { S3_CURL_FUNCTIONS(FUNCTION) },
+					  of_expat[] = { S3_EXPAT_FUNCTIONS(FUNCTION) };
 
-static int load(const char *file, const char *package, const struct function *functions,
-                size_t n, struct shfs_buf *why)
+static int load(const char *file, const char *package,
+                const struct shfs_library_function *functions, size_t n,
+                struct shfs_buf *why)
 {
-	void *lib = dlopen(file, RTLD_NOW);
-	bool is_whole = lib;
+	const char *text;
+	int r = shfs_library_load(file, functions, n, &text);
 
-	for (size_t i = 0; i < n && is_whole; i++) {
-		*functions[i].to = dlsym(lib, functions[i].name);
-		is_whole = *functions[i].to;
-	}
-	if (is_whole)
-		return 0;
-	shfs_buf_printf(why, "s3:// needs %s (on Debian: the package %s): %s", file,
-	                package, dlerror());
-	return -ENOPKG;
+	if (r)
+		shfs_buf_printf(why, "s3:// needs %s (on Debian: the package %s): %s",
+		                file, package, text);
+	return r;
 }
 
 int s3_libs_load(struct shfs_buf *why)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * libs.h - libcurl and expat, loaded when a bucket is opened first.
- *
- * libcurl brings some thirty libraries (TLS, LDAP, Kerberos), and each command would wait
- * for them to load.
+/* libs.h - libcurl and expat, loaded when a bucket is opened first
+ * (query/base/library.h).
  */
 #pragma once
 
-#include "common/buf.h"
+#include "query/base/library.h"
 
 #define CURL_DISABLE_TYPECHECK /* it would replace calls by a member's name */
 #include <curl/curl.h>
@@ -39,9 +36,8 @@
 
 /* Their functions, by their own names. NULL before s3_libs_load. */
 extern struct s3_libs {
-#define S3_LIB_MEMBER(name) __typeof__(name) *name;
-	S3_CURL_FUNCTIONS(S3_LIB_MEMBER)
-	S3_EXPAT_FUNCTIONS(S3_LIB_MEMBER)
+	S3_CURL_FUNCTIONS(SHFS_LIBRARY_MEMBER)
+	S3_EXPAT_FUNCTIONS(SHFS_LIBRARY_MEMBER)
 } s3_libs;
 
 /* Loads them, for the rest of the process. Before a sandbox is entered. Not thread-safe.
