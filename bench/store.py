@@ -23,7 +23,7 @@ ACCESSES = (100000, 1000000, 10000000)
 QUICK = (5000, 20000)
 WARM, COLD = 11, 3
 SCREEN = 50  # lines
-BARS = {"records": 200000, "index": 45, "journal": 15, "warm": 0.05, "cold": 0.3}
+BARS = {"records": 350000, "index": 45, "journal": 15, "warm": 0.05, "cold": 0.3}
 
 
 def ended(argv):

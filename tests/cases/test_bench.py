@@ -2,6 +2,7 @@
 """The benchmark itself: each kind of work, with what this machine has, small and once."""
 
 import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -85,3 +86,31 @@ def test_what_fails_is_unmounted_and_told(tmp_path):
     done = bench("--only=shfs-dev", "stat", prefix=str(tmp_path), check=False)
     assert "no luck" in done.stderr
     assert not leftovers()
+
+
+def test_bars_are_judged():
+    """Of a work with known figures: each bar is there, and met only if the figure is."""
+    sys.path.insert(0, BENCH)
+    try:
+        report = importlib.import_module("report")
+    finally:
+        sys.path.remove(BENCH)
+
+    def variant(name, kind, seconds, cpu, own):
+        native = {"seconds": 1.0, "cpu": 1.0}
+        samples = [{"seconds": seconds, "cpu": cpu, "own_cpu": own, "closes": None, "native": native}] * 3
+        return {"name": name, "title": name, "kind": kind, "missing": None, "samples": samples, "requests": {}}
+
+    def said(work, name, kind, seconds, cpu, own):
+        data = {"name": work, "quick": False, "operations": 1, "units": ("file", 20000)}
+        mine = variant(name, kind, seconds, cpu, own)
+        data["variants"] = [variant("native", "native", 1.0, 1.0, 0.0), mine]
+        return report.bars_cell(data, mine)
+
+    assert said("cp", "shfs-dev", "unprivileged", 3.9, 2.0, 1.4) == "≤ 4 met; ≤ 3.5 in CPU (3.40) met"
+    assert said("cp", "shfs-dev", "unprivileged", 4.1, 2.0, 1.6) == "≤ 4 MISSED; ≤ 3.5 in CPU (3.60) MISSED"
+    assert said("cp", "shfs-uring", "unprivileged", 3.1, 2.0, 1.0) == "≤ 3 MISSED; ≤ 3.5 in CPU (3.00) met"
+    assert said("open-write", "shfs-dev", "unprivileged", 109e-6, 0.0, 0.0) == "≤ 110 µs met"
+    assert said("record-python", "shfs-record", "record", 2.0, 1.0, 1.1) == "≤ 2 in CPU (2.10) MISSED"
+    assert said("cp", "fanotify", "driver", 1.04, 1.08, 0.0) == "≤ 1.05 met; ≤ 3 µs added (4 µs) MISSED"
+    assert said("cp", "native", "native", 1.0, 1.0, 0.0) == ""
