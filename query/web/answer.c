@@ -83,7 +83,9 @@ static int write_data(struct shfs_web *web, struct shfs_filter *filter, FILE *fi
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_filter_measure(filter, web->index);
 
-	/* the limit is not the query's: all commands of one moment are in one answer */
+	/* the next part begins at a time as it was recorded; and the limit is not the
+	 * query's: all commands of one moment are in one part */
+	shfs_clocks_clear(&filter->clocks);
 	if (!r) {
 		int64_t limit = filter->limit;
 
