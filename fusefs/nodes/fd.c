@@ -7,7 +7,9 @@
 #include <string.h>
 #include <utlist.h>
 
-#define AWAIT_MS 200
+#define AWAIT_MS   200
+#define LENT_NS    50000
+#define LENT_TRIES 1000
 
 /* --- cached fds: with fds_lock --- */
 
@@ -350,7 +352,7 @@ int shfs_node_recheck(struct shfs_tree *tree, struct shfs_node *pub)
 	return is_open ? 0 : -ESTALE;
 }
 
-int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *out)
+static int stat_once(struct shfs_tree *tree, struct shfs_node *pub, struct statx *out)
 {
 	struct node *node = node_private(pub);
 	int fd = node_fd_take(tree, node), r;
@@ -366,6 +368,29 @@ int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *
 	r = shfs_node_statx(fd, "", out);
 	shfs_node_fd_done(tree, pub);
 	return r;
+}
+
+int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *out)
+{
+	for (unsigned tries = 0;; tries++) {
+		unsigned turn = atomic_load(&pub->lent);
+		int r = stat_once(tree, pub, out);
+
+		if ((!(turn & 1) && turn == atomic_load(&pub->lent)) ||
+		    tries == LENT_TRIES)
+			return r;
+		nanosleep(&(struct timespec){ .tv_nsec = LENT_NS }, NULL);
+	}
+}
+
+void shfs_node_lend(struct shfs_node *node)
+{
+	atomic_fetch_add(&node->lent, 1);
+}
+
+void shfs_node_lent(struct shfs_node *node)
+{
+	atomic_fetch_add(&node->lent, 1);
 }
 
 struct shfs_fd_name shfs_fd_name(int fd)

@@ -557,7 +557,14 @@ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const cha
 {
 	int r = shfs_node_stat_child(tree, parent, name, stx);
 
-	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
+	if (!r)
+		r = shfs_node_enter(tree, parent, name, stx, out);
+	/* that may have been a lent mode */
+	if (!r && atomic_load(&(*out)->lent) && shfs_node_stat(tree, *out, stx)) {
+		shfs_node_forget(tree, (*out)->id, 1);
+		r = -ENOENT;
+	}
+	return r;
 }
 
 /* Does the kernel know this file by this name? */

@@ -330,7 +330,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 	if (!r && (to_set & SET_TOUCH))
 		r = touch_node(req, node, fd, attr, to_set);
 	if (!r)
-		r = shfs_node_statx(fd, "", &stx);
+		r = shfs_stat_node(fs, node, &stx);
 	shfs_node_fd_done(fs->tree, node);
 	if (r) {
 		shfs_req_fail(req, r);

@@ -193,6 +193,9 @@ static void fill_entry(struct shfs_fs *fs, struct shfs_directory *d,
 	if (plus && !is_dot(ent->d_name) &&
 	    !shfs_node_statx(dirfd(d->dir), ent->d_name, &stx) &&
 	    !shfs_node_enter(fs->tree, d->node, ent->d_name, &stx, &node)) {
+		/* that may have been a lent mode; if it is gone, so is its name soon */
+		if (atomic_load(&node->lent))
+			(void)!shfs_stat_node(fs, node, &stx);
 		shfs_expire_moved(fs);
 		shfs_fill_entry(d->node, node, &stx, out);
 	}

@@ -184,6 +184,24 @@ def test_files_without_permission(sandbox):
     }
 
 
+@pytest.mark.users("ordinary")
+def test_a_lent_permission_is_not_seen(sandbox):
+    """What a file holds that nobody may read is read all the same, and nobody sees how."""
+    prepare(sandbox, "f", OLD, 0o200)
+    sandbox.mount()
+    python(sandbox, """
+child = os.fork()
+if not child:
+    for n in range(400): write("f", b"%d" % n, os.O_WRONLY | os.O_TRUNC)
+    os._exit(0)
+seen = set()
+while not os.waitpid(child, os.WNOHANG)[0]:
+    seen.add(mode("f"))
+    seen.update(oct(entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(".") if entry.name == "f")
+assert seen == {"0o100200"}, seen
+""", timeout=120)
+
+
 IO_URING = r"""
 #include <fcntl.h>
 #include <linux/io_uring.h>
