@@ -4,12 +4,11 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/pulled.h"
 #include "query/remote/messages.h"
 #include "query/remote/peer/peer.h"
-#include "query/remote/pull.h"
 
 #include "common/quote.h"
-#include "recording/sandbox.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,11 +20,6 @@ static struct {
 	bool dry_run, json, despite_damage;
 	const char *rate, *program;
 } opts = { .program = "shfs" };
-
-static void pull_freep(struct pull **pull)
-{
-	pull_free(*pull);
-}
 
 struct fetching {
 	const char *host; /* as it was named */
@@ -42,7 +36,7 @@ static void fetching_clear(struct fetching *f)
 	ssh_url_clear(&f->url);
 	free(f->command);
 	place_close(&f->place);
-	pull_freep(&f->pull);
+	pull_free(f->pull);
 	shfs_buf_free(&f->why);
 }
 
@@ -68,7 +62,7 @@ static int parse_host(const char *text, struct ssh_url *out)
 	return r ? r : ssh_url_parse(whole, out);
 }
 
-/* What the shell there is to run. */
+/* Makes the line that the shell there runs. */
 static int make_command(struct fetching *f)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
@@ -163,17 +157,7 @@ static int json_fetch(const struct fetching *f, const struct pull_stats *s)
 	shfs_json_bool(&json, "done", !opts.dry_run);
 	shfs_json_str(&json, "from", f->host);
 	shfs_json_bool(&json, "new", s->stores_new);
-	shfs_json_int(&json, "files", (int64_t)s->files);
-	shfs_json_int(&json, "objects", (int64_t)s->objects);
-	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
-	shfs_json_int(&json, "missing", (int64_t)s->missing);
-	shfs_json_int(&json, "damaged", (int64_t)s->damaged);
-	shfs_json_bool(&json, "forgotten", s->forgotten);
-	if (*s->tree)
-		shfs_json_str(&json, "tree", s->tree);
-	else
-		shfs_json_null(&json, "tree");
-	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	return pulled_json(&json, s);
 }
 
 static void warn_of_fetch(const struct pull_stats *s)
@@ -181,16 +165,7 @@ static void warn_of_fetch(const struct pull_stats *s)
 	if (s->older)
 		shfs_warn("an older state of that store is there than was pulled from a "
 		          "remote: it was left out");
-	if (s->damaged)
-		shfs_warn("%" PRIu64 " piece%s damaged or missing there, and left out",
-		          s->damaged, s->damaged == 1 ? " is" : "s are");
-	if (s->missing)
-		shfs_warn("%" PRIu64 " content%s neither there nor here", s->missing,
-		          s->missing == 1 ? " is" : "s are");
-	if (!s->not_removed)
-		return;
-	shfs_warn("contents that were forgotten where they were recorded are still here");
-	shfs_hint("something uses the store: shfs gc removes them, or the next fetch");
+	pulled_warn(s, "fetch");
 }
 
 static int show_fetch(const struct fetching *f, const struct pull_stats *s)
@@ -208,19 +183,7 @@ static int show_fetch(const struct fetching *f, const struct pull_stats *s)
 		shfs_buf_str(&out, " has nothing new\n");
 		return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 	}
-	shfs_buf_printf(&out, ": %" PRIu64 " file%s of the journal, ", s->files,
-	                shfs_plural(s->files));
-	if (!opts.dry_run)
-		shfs_buf_printf(&out, "%" PRIu64 " content%s, ", s->objects,
-		                shfs_plural(s->objects));
-	shfs_show_size(&out, s->bytes);
-	shfs_buf_char(&out, '\n');
-	if (*s->tree)
-		shfs_buf_printf(&out, "  the files of %s are %s:/... here\n", s->tree,
-		                s->tree);
-	if (s->forgotten)
-		shfs_buf_str(&out,
-		             "  what was forgotten there since is forgotten here\n");
+	pulled_show(&out, s, opts.dry_run);
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
@@ -255,11 +218,7 @@ static int fetch(struct fetching *f)
 		pull_free(TAKE_PTR(f->pull));
 		r = fetch_once(f);
 	}
-	if (r || opts.dry_run)
-		return r;
-	/* a stranger may have made what was fetched */
-	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
-	return r ? r : pull_take(f->pull);
+	return r || opts.dry_run ? r : pulled_take(f->pull);
 }
 
 static int run_fetch(struct shfs_context *ctx, int argc, char **argv)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs pull`: take over what other stores have pushed to a remote. */
-#include "query/remote/pull.h"
 #include "query/base/cmd.h"
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/pulled.h"
 #include "query/remote/cmd/unlock.h"
 #include "query/remote/messages.h"
 
 #include "common/quote.h"
-#include "recording/sandbox.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,11 +18,6 @@ static struct {
 	bool dry_run, json, despite_damage;
 	const char *rate;
 } opts;
-
-static void pull_freep(struct pull **pull)
-{
-	pull_free(*pull);
-}
 
 /* --- errors --- */
 
@@ -60,17 +54,7 @@ static int json_pull(const struct place *place, const struct pull_stats *s)
 	shfs_json_str(&json, "remote", place->name);
 	shfs_json_int(&json, "stores", (int64_t)s->stores);
 	shfs_json_int(&json, "stores_new", (int64_t)s->stores_new);
-	shfs_json_int(&json, "files", (int64_t)s->files);
-	shfs_json_int(&json, "objects", (int64_t)s->objects);
-	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
-	shfs_json_int(&json, "missing", (int64_t)s->missing);
-	shfs_json_int(&json, "damaged", (int64_t)s->damaged);
-	shfs_json_bool(&json, "forgotten", s->forgotten);
-	if (*s->tree)
-		shfs_json_str(&json, "tree", s->tree);
-	else
-		shfs_json_null(&json, "tree");
-	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	return pulled_json(&json, s);
 }
 
 static void warn_of_pull(const struct pull_stats *s)
@@ -79,16 +63,7 @@ static void warn_of_pull(const struct pull_stats *s)
 		shfs_warn("%" PRIu64 " store%s an older state there than was pulled from "
 		          "another remote: it was left out",
 		          s->older, s->older == 1 ? " has" : "s have");
-	if (s->damaged)
-		shfs_warn("%" PRIu64 " piece%s damaged or missing there, and left out",
-		          s->damaged, s->damaged == 1 ? " is" : "s are");
-	if (s->missing)
-		shfs_warn("%" PRIu64 " content%s neither there nor here", s->missing,
-		          s->missing == 1 ? " is" : "s are");
-	if (!s->not_removed)
-		return;
-	shfs_warn("contents that were forgotten where they were recorded are still here");
-	shfs_hint("something uses the store: shfs gc removes them, or the next pull");
+	pulled_warn(s, "pull");
 }
 
 static int show_pull(const struct place *place, const struct pull_stats *s)
@@ -102,32 +77,13 @@ static int show_pull(const struct place *place, const struct pull_stats *s)
 		shfs_buf_printf(&out, "%s has nothing new\n", place->name);
 		return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 	}
-	shfs_buf_printf(&out, "%s from %s: %" PRIu64 " file%s of the journal, ",
-	                opts.dry_run ? "would be pulled" : "pulled", place->name,
-	                s->files, shfs_plural(s->files));
-	if (!opts.dry_run)
-		shfs_buf_printf(&out, "%" PRIu64 " content%s, ", s->objects,
-		                shfs_plural(s->objects));
-	shfs_show_size(&out, s->bytes);
-	shfs_buf_char(&out, '\n');
-	if (*s->tree)
-		shfs_buf_printf(&out, "  the files of %s are %s:/... here\n", s->tree,
-		                s->tree);
-	if (s->forgotten)
-		shfs_buf_str(&out,
-		             "  what was forgotten there since is forgotten here\n");
+	shfs_buf_printf(&out, "%s from %s", opts.dry_run ? "would be pulled" : "pulled",
+	                place->name);
+	pulled_show(&out, s, opts.dry_run);
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
 /* --- the command --- */
-
-static int take(struct pull *pull)
-{
-	/* strangers may have made what was fetched */
-	int r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
-
-	return r ? r : pull_take(pull);
-}
 
 static int run_pull(struct shfs_context *ctx, int argc, char **argv)
 {
@@ -138,7 +94,7 @@ static int run_pull(struct shfs_context *ctx, int argc, char **argv)
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 	_cleanup_place_ struct place place = { .dirfd = -1 };
 	_cleanup_remote_ struct shfs_remote *remote = NULL;
-	_cleanup_(pull_freep) struct pull *pull = NULL;
+	_cleanup_pull_ struct pull *pull = NULL;
 	_cleanup_close_ int lock = -1;
 
 	if (!store)
@@ -154,7 +110,7 @@ static int run_pull(struct shfs_context *ctx, int argc, char **argv)
 	r = pull_fetch(&place, remote, &options, &pull);
 	if (!r && !opts.dry_run) {
 		shfs_remote_close(TAKE_PTR(remote));
-		r = take(pull);
+		r = pulled_take(pull);
 	}
 	shfs_progress_end();
 	return r ? fail_pull(&place, remote, pull, r)
