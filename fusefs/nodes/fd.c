@@ -383,12 +383,7 @@ int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *
 	}
 }
 
-void shfs_node_lend(struct shfs_node *node)
-{
-	atomic_fetch_add(&node->lent, 1);
-}
-
-void shfs_node_lent(struct shfs_node *node)
+void shfs_node_turn_lent(struct shfs_node *node)
 {
 	atomic_fetch_add(&node->lent, 1);
 }

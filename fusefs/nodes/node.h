@@ -44,8 +44,8 @@ struct shfs_node {
 	atomic_bool suspect;   /* its lower name may lead to another file by now */
 	atomic_bool lasting;   /* a change of it by others would be noticed */
 	atomic_bool moving;    /* of watch.c: may be stored to, unseen by the kernel */
-	atomic_uint lent;   /* turns with shfs_node_lend; odd: its mode is not its own */
-	atomic_int watched; /* of beneath.c, for a directory */
+	atomic_uint lent;      /* of shfs_node_turn_lent; odd: its mode is not its own */
+	atomic_int watched;    /* of beneath.c, for a directory */
 	_Atomic int64_t listed_ns; /* of dir.c: ctime when it was last opened */
 	void *_Atomic watch;       /* of watch.h; NULL until it is needed */
 };
@@ -183,10 +183,9 @@ _must_check_ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *node,
 _must_check_ int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *node,
                                 struct statx *out);
 
-/* Between these two the file has another mode than its own, for a moment, which nobody is
- * to see. One thread at a time for a file. */
-void shfs_node_lend(struct shfs_node *node);
-void shfs_node_lent(struct shfs_node *node);
+/* Begins a moment in which the file has another mode than its own, which nobody is to
+ * see; the next call ends it. One thread at a time for a file. */
+void shfs_node_turn_lent(struct shfs_node *node);
 
 /* Calls statx(2) with the fields that nodes need; name "": of fd itself. */
 _must_check_ int shfs_node_statx(int fd, const char *name, struct statx *out);

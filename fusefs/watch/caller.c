@@ -576,7 +576,6 @@ static void keep_thread(struct shfs_callers *c, struct thread *t)
 
 	drop_ended(c);
 	drop_ended(c);
-
 	pthread_mutex_lock(&c->lock);
 	HASH_FIND(hh, c->threads, &t->tid, sizeof(t->tid), old);
 	if (!old && HASH_COUNT(c->threads) >= c->max_threads)
@@ -612,20 +611,25 @@ static struct thread *known_thread(struct shfs_callers *c, uint32_t tid)
 	return NULL;
 }
 
-/* Returns the entry of a thread, with a reference; NULL: there is none. */
-static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
+/* Makes and keeps the entry of a thread that is not known. */
+static struct thread *meet_thread(struct shfs_callers *c, uint32_t tid)
 {
-	struct thread *t = known_thread(c, tid);
+	struct thread *t = tid && !c->blind ? thread_new(c, tid) : NULL;
 
-	if (t || !tid || c->blind)
-		return t;
-	t = thread_new(c, tid);
 	if (t)
 		keep_thread(c, t);
 	return t;
 }
 
-/* As thread_of, for a thread that serves a request. */
+/* Returns the entry of a thread that serves no request, with a reference; NULL: there is
+ * none. */
+static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
+{
+	return known_thread(c, tid) ?: meet_thread(c, tid);
+}
+
+/* Returns the entry of a thread that waits for a request, likewise: it is met in turn, so
+ * that some threads are always left to answer. */
 static struct thread *requester(struct shfs_callers *c, uint32_t tid)
 {
 	struct thread *t = known_thread(c, tid);
@@ -642,7 +646,7 @@ static struct thread *requester(struct shfs_callers *c, uint32_t tid)
 		shfs_capture_lose(c->capture, r);
 		return NULL;
 	}
-	t = thread_of(c, tid);
+	t = meet_thread(c, tid);
 	sem_post(&c->turns);
 	return t;
 }

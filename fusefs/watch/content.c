@@ -120,7 +120,7 @@ static int open_forbidden(struct shfs_fs *fs, struct shfs_node *node)
 		return fd;
 	if (!fstat(fd, &st) && st.st_uid == geteuid() &&
 	    !(st.st_mode & (S_IRUSR | S_ISUID | S_ISGID))) {
-		shfs_node_lend(node);
+		shfs_node_turn_lent(node);
 		if (!fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
 		              (st.st_mode & ALLPERMS) | S_IRUSR, 0)) {
 			opened = open_quietly(fs, node);
@@ -128,7 +128,7 @@ static int open_forbidden(struct shfs_fs *fs, struct shfs_node *node)
 			             st.st_mode & ALLPERMS, 0))
 				shfs_log("cannot restore the permissions of a file: %m");
 		}
-		shfs_node_lent(node);
+		shfs_node_turn_lent(node);
 	}
 	shfs_node_fd_done(fs->tree, node);
 	return opened;

@@ -956,7 +956,7 @@ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 	int r;
 
 	shfs_clocks_clear(&f->clocks);
-	r = shfs_clocks_load(index, &f->clocks);
+	r = f->as_recorded ? 0 : shfs_clocks_load(index, &f->clocks);
 	for (size_t i = 0; i < f->n && !r; i++) {
 		struct shfs_filter_item *item = &f->items[i];
 

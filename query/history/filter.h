@@ -68,6 +68,7 @@ struct shfs_filter {
 	                      * shell (definitions.h) */
 	bool reverse;        /* oldest first */
 	int64_t limit;       /* 0: none */
+	bool as_recorded;    /* clocks count as right */
 	struct shfs_clocks clocks;
 };
 

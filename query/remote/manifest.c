@@ -165,13 +165,18 @@ static char *copy_text(const char *text, size_t len, int *r)
 
 /* --- heads --- */
 
-static void print_head_lines(const struct remote_head *h, struct shfs_buf *out)
+static void print_head_lines(const struct manifest *m, struct shfs_buf *out)
 {
+	const struct remote_head *h = &m->head;
+
 	shfs_buf_printf(out,
 	                "store %s\ngeneration %" PRIu64 "\nrewrites %" PRIu64
 	                "\ntime %" PRIu64 "\nhost %s\n",
 	                h->store_id, h->generation, h->rewrites, (uint64_t)h->time_ns,
 	                h->host);
+	for (size_t i = 0; i < m->n_lists; i++)
+		shfs_buf_printf(out, "list %" PRIu32 " %s %s\n", m->lists[i].bytes,
+		                m->lists[i].sha, m->lists[i].blob);
 }
 
 /* 1: it was a line of a head; 0; -EBADMSG. */
@@ -235,10 +240,7 @@ static int check_sum(char *text)
 void head_print(const struct manifest *m, struct shfs_buf *out)
 {
 	shfs_buf_str(out, HEAD_LINE VERSION "\n");
-	print_head_lines(&m->head, out);
-	for (size_t i = 0; i < m->n_lists; i++)
-		shfs_buf_printf(out, "list %" PRIu32 " %s %s\n", m->lists[i].bytes,
-		                m->lists[i].sha, m->lists[i].blob);
+	print_head_lines(m, out);
 	print_sum(out);
 }
 
@@ -404,10 +406,7 @@ int list_parse(const char *text, size_t len, struct manifest *m)
 void manifest_print(const struct manifest *m, struct shfs_buf *out)
 {
 	shfs_buf_str(out, MANIFEST_LINE VERSION "\n");
-	print_head_lines(&m->head, out);
-	for (size_t i = 0; i < m->n_lists; i++)
-		shfs_buf_printf(out, "list %" PRIu32 " %s %s\n", m->lists[i].bytes,
-		                m->lists[i].sha, m->lists[i].blob);
+	print_head_lines(m, out);
 	for (size_t i = 0; i < m->n; i++)
 		print_file(&m->files[i], true, out);
 	print_sum(out);

@@ -83,9 +83,7 @@ static int write_data(struct shfs_web *web, struct shfs_filter *filter, FILE *fi
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_filter_measure(filter, web->index);
 
-	/* the next part begins at a time as it was recorded; and the limit is not the
-	 * query's: all commands of one moment are in one part */
-	shfs_clocks_clear(&filter->clocks);
+	/* the limit is not the query's: all commands of one moment are in one answer */
 	if (!r) {
 		int64_t limit = filter->limit;
 
@@ -102,7 +100,7 @@ static int answer_data(struct shfs_web *web, shfs_web_parameter *parameter, void
                        struct shfs_web_answer *a)
 {
 	int64_t limit = COMMANDS_FIRST, until = 0;
-	struct shfs_filter filter = { 0 };
+	struct shfs_filter filter = { .as_recorded = true }; /* as `until` is */
 	char *data = NULL;
 	size_t len = 0;
 	FILE *file;

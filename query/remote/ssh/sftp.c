@@ -244,14 +244,25 @@ static void put_handle(struct sftp *s, const struct sftp_handle *handle)
 	sftp_put_bytes(&s->out, handle->data, handle->len);
 }
 
-uint32_t sftp_ask_path(struct sftp *s, enum sftp_type type, const char *path)
+/* Asks with texts alone; b and c may be NULL. */
+static uint32_t ask_texts(struct sftp *s, enum sftp_type type, const char *a,
+                          const char *b, const char *c)
 {
 	size_t begin;
 	uint32_t id = begin_ask(s, type, &begin);
 
-	put_text(s, path);
+	put_text(s, a);
+	if (b)
+		put_text(s, b);
+	if (c)
+		put_text(s, c);
 	sftp_end_packet(&s->out, begin);
 	return id;
+}
+
+uint32_t sftp_ask_path(struct sftp *s, enum sftp_type type, const char *path)
+{
+	return ask_texts(s, type, path, NULL, NULL);
 }
 
 uint32_t sftp_ask_mode(struct sftp *s, enum sftp_type type, const char *path, int mode)
@@ -327,25 +338,12 @@ uint32_t sftp_ask_fsetstat(struct sftp *s, const struct sftp_handle *handle, int
 
 uint32_t sftp_ask_rename(struct sftp *s, const char *from, const char *to)
 {
-	size_t begin;
-	uint32_t id = begin_ask(s, SFTP_RENAME, &begin);
-
-	put_text(s, from);
-	put_text(s, to);
-	sftp_end_packet(&s->out, begin);
-	return id;
+	return ask_texts(s, SFTP_RENAME, from, to, NULL);
 }
 
 uint32_t sftp_ask_hardlink(struct sftp *s, const char *from, const char *to)
 {
-	size_t begin;
-	uint32_t id = begin_ask(s, SFTP_EXTENDED, &begin);
-
-	put_text(s, "hardlink@openssh.com");
-	put_text(s, from);
-	put_text(s, to);
-	sftp_end_packet(&s->out, begin);
-	return id;
+	return ask_texts(s, SFTP_EXTENDED, "hardlink@openssh.com", from, to);
 }
 
 uint32_t sftp_ask_fsync(struct sftp *s, const struct sftp_handle *handle)
@@ -361,13 +359,7 @@ uint32_t sftp_ask_fsync(struct sftp *s, const struct sftp_handle *handle)
 
 uint32_t sftp_ask_about(struct sftp *s, const char *extension, const char *path)
 {
-	size_t begin;
-	uint32_t id = begin_ask(s, SFTP_EXTENDED, &begin);
-
-	put_text(s, extension);
-	put_text(s, path);
-	sftp_end_packet(&s->out, begin);
-	return id;
+	return ask_texts(s, SFTP_EXTENDED, extension, path, NULL);
 }
 
 /* --- what the answers say --- */
