@@ -3,7 +3,7 @@
  * library.h - libraries that few commands need, loaded when they are needed first. They
  * bring many others (TLS, Kerberos, ICU), and each command would wait for them.
  *
- * Who uses one has a list of its functions, F(name) for each, and a struct of pointers
+ * A user of one lists its functions, F(name) for each, and has a struct of pointers
  * with the same names:
  *
  *   extern struct mhd { FUNCTIONS(SHFS_LIBRARY_MEMBER) } mhd;

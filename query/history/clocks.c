@@ -10,8 +10,8 @@
 
 #define HOSTS_MAX 256 /* more than these are taken as right */
 
-/* What must be added to the times of `to`, so that they are those of `from`: between
- * least and most. */
+/* Two hosts whose clocks are compared: between least and most must be added to the times
+ * of `to`, so that they are those of `from`. */
 struct tie {
 	char *from, *to;
 	int64_t least, most;
@@ -72,7 +72,7 @@ static int64_t difference(int64_t least, int64_t most)
 	return least + (most - least) / 2;
 }
 
-/* What is to be added to the times of `to`, if the clock of `from` is right. false:
+/* Finds what must be added to the times of `to`, if the clock of `from` is right. false:
  * nothing ties them. */
 static bool is_tied(const struct ties *ties, const char *from, const char *to,
                     int64_t *add_ns)

@@ -28,7 +28,7 @@ _must_check_ int shfs_clocks_load(struct shfs_index *index, struct shfs_clocks *
 void shfs_clocks_clear(struct shfs_clocks *clocks);
 #define _cleanup_clocks_ _cleanup_(shfs_clocks_clear)
 
-/* What to add to the times of a host; 0 if its clock is right. */
+/* Returns what must be added to the times of a host; 0 if its clock is right. */
 int64_t shfs_clocks_add(const struct shfs_clocks *clocks, const char *host);
 
 /* Adds to the statement a time as this host's clock would say it. expr: the time in SQL;

@@ -50,8 +50,8 @@ struct shfs_backend {
 	/* Removes what puts below a directory of names have left that were cut short, if
 	 * there can be such; or NULL. Nothing may be put there meanwhile. */
 	int (*sweep)(struct shfs_remote *remote, const char *dir);
-	/* Of one that has names for blobs which do not tell what is in them, else
-	 * NULL: as shfs_remote_name_blob. */
+	/* As shfs_remote_name_blob, if names of blobs do not tell what is in them; else
+	 * NULL. */
 	void (*name_blob)(const struct shfs_remote *remote, const char *store_id,
 	                  const char *sha, char out[static SHFS_SHA256_SIZE]);
 };
@@ -99,7 +99,7 @@ _must_check_ int shfs_remote_stat(struct shfs_remote *remote, const char *name,
 _must_check_ int shfs_remote_remove(struct shfs_remote *remote, const char *name);
 _must_check_ int shfs_remote_sweep(struct shfs_remote *remote, const char *dir);
 
-/* What a blob of that SHA-256 is called here among those of a store (names.h). The same
- * bytes always have the same name. */
+/* Gets the name that a blob of that SHA-256 has here among those of a store (names.h).
+ * The same bytes always have the same name. */
 void shfs_remote_name_blob(const struct shfs_remote *remote, const char *store_id,
                            const char *sha, char out[static SHFS_SHA256_SIZE]);

@@ -22,7 +22,7 @@
 
 #define PLACE_NAME_MAX 64
 
-/* What is known here of the encryption of a remote. All are malloc'ed. */
+/* The encryption of a remote, as far as it is known here. All are malloc'ed. */
 struct place_encryption {
 	char *label; /* encrypted.h; NULL: it is not encrypted */
 	/* where its key is, or NULL; both may be */

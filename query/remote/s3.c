@@ -67,7 +67,7 @@ static int open_s3(const char *url, struct shfs_buf *why, struct shfs_remote **o
 
 /* --- errors --- */
 
-/* What the server says: its code, what is done with it, and what is said of it. */
+/* The errors of a server: its code, what is done with it, and what is said of it. */
 static const struct {
 	const char *code;
 	int error;
@@ -96,7 +96,7 @@ static const struct {
 	{ "NotImplemented", -EOPNOTSUPP, "the server cannot do what is needed" },
 };
 
-/* Of a status whose answer says nothing more: of a HEAD there is none. */
+/* Explains a status whose answer says nothing more: a HEAD has no answer. */
 static int error_of_status(long status)
 {
 	switch (status) {

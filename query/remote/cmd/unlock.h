@@ -10,7 +10,7 @@
 #include "query/remote/backend.h"
 #include "query/remote/place.h"
 
-/* What the options of a command say. */
+/* The key, as options of a command say it. */
 struct key_options {
 	bool encrypt;
 	bool makes;                 /* a remote where there is none */

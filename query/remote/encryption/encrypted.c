@@ -17,7 +17,7 @@
 #define TAG_BYTES   crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define MORE_BYTES  (NONCE_BYTES + TAG_BYTES) /* that the bytes of a name have there */
 
-/* What each key that is derived is for: the numbers are of the format. */
+/* The purposes of derived keys: the numbers are of the format. */
 enum purpose {
 	FOR_BLOBS = 1,
 	FOR_HEADS = 2,
