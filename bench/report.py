@@ -9,7 +9,7 @@ import time
 
 # The most that variants may take, by work and name of the variant: the time ("wall") or the CPU time of all
 # concerned ("cpu") × native; the time of an operation ("each"); CPU time besides the work's ("besides"); what
-# the work's own CPU time grew by for a unit of it ("added").
+# the work's own CPU time grew by for a unit of it ("added"); the archiver's CPU time for one ("archived").
 UNPRIVILEGED, PASSTHROUGH = ("shfs-dev", "shfs-uring"), ("pass-dev", "pass-uring")
 
 
@@ -22,6 +22,8 @@ BARS = {
     "cp": {"shfs-dev": {"wall": 4, "cpu": 3.5}, "shfs-uring": {"wall": 3, "cpu": 3.5}, **bars(wall=3)(*PASSTHROUGH),
            "fanotify": {"added": 3e-6}, "bpf-tracepoints": {"added": 4.8e-6}},
     "cp-within": {"shfs-dev": {"wall": 4}, "shfs-uring": {"wall": 3}, **bars(wall=3)(*PASSTHROUGH)},
+    "cp-new": bars(archived=28e-6)(*UNPRIVILEGED, *PASSTHROUGH),
+    "elsewhere": {"fanotify": {"added": 0.5e-6}},
     "checkout": {"shfs-dev": {"wall": 3.5}, "shfs-uring": {"wall": 2.2}, **bars(wall=1.5)(*PASSTHROUGH)},
     "grep": bars(wall=4)(*UNPRIVILEGED),
     "open-read": {"shfs-dev": {"each": 40e-6}, "shfs-uring": {"each": 28e-6}},
@@ -112,6 +114,7 @@ def held_against(data, result):
         "each": median(s["seconds"] for s in samples),  # a loop's are those of one operation
         "besides": median(own_cpu(result)),
         "added": (median(s["cpu"] for s in samples) - native) / data["units"][1],
+        "archived": median(s["archiver_cpu"] for s in samples) / data["units"][1],
     }
 
 
@@ -123,8 +126,8 @@ def judge(data, result):
     found = held_against(data, result)
     for measure, limit in BARS.get(work, {}).get(result["name"], {}).items():
         shown = f"{limit:g}" if measure in ("wall", "cpu") else show_time(limit)
-        told = {"cpu": " in CPU", "added": " added"}.get(measure, "")
-        value = f"{found[measure]:.2f}" if measure == "cpu" else show_time(found[measure]) if measure == "added" else ""
+        told = {"cpu": " in CPU", "added": " added", "archived": " to archive"}.get(measure, "")
+        value = f"{found[measure]:.2f}" if measure == "cpu" else show_time(found[measure]) if told else ""
         yield found[measure] <= limit, f"≤ {shown}{told}{value and f' ({value})'}"
     if result["kind"] not in ("unprivileged", "passthrough"):
         return

@@ -29,7 +29,7 @@ import report
 import variants
 from fuse_requests import counted
 from place import Failed, Place, file_system, io_uring_allowed, run
-from work import WORK
+from work import WHOLE, WORK
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRACED_ROUNDS = 3  # they are slow, and far from any bar
@@ -38,7 +38,7 @@ OF_OTHERS = ("peer", "tracer")
 INODES = 1500000
 # Modules of their own, with TITLE and run(place, quick) -> text; and what they need of the file system.
 OTHERS = {"store": ("24G", 1000000), "graph": ("4G", 200000), "archive": ("8G", 1000000),
-          "scale": ("24G", 4200000), "check": ("8G", 400000)}
+          "scale": ("24G", 4200000), "memory": ("8G", 200000), "check": ("8G", 400000)}
 SMALL = ("1G", 100000)
 
 
@@ -97,19 +97,19 @@ class Session:
             if self.work.cold:
                 with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
                     drop.write("3")
-            cpu = variant.cpu()
+            cpu, archiver = variant.cpu(), variant.archiver_cpu()
             with counted(variant.directory, requests, self.place.work):
                 seconds, work_cpu, out = self.place.timed(
                     variant.user, variant.wrap(["sh", "-ec", self.script]), variant.directory,
                     PATIENCE if variant.kind in OF_OTHERS else None)
             variant.wait()
-            cpu = variant.cpu() - cpu
+            cpu, archiver = variant.cpu() - cpu, variant.archiver_cpu() - archiver
             closes = variant.closes() if variant.kind == "driver" else None
         if self.work.loop:
             # tracers print too
             seconds = float(re.search(r"^ns=([\d.]+)$", out, re.M)[1]) / 1e9
         self.place.shell(variant.user, self.after, variant.directory)
-        return {"seconds": seconds, "cpu": work_cpu, "own_cpu": cpu, "closes": closes}
+        return {"seconds": seconds, "cpu": work_cpu, "own_cpu": cpu, "archiver_cpu": archiver, "closes": closes}
 
     def requests(self, chosen):
         """{variant: {request: how many}} of one more run in each mount, which is not timed."""
@@ -196,6 +196,7 @@ def parse():
                "; prompt (what the hook adds to a prompt); store (ingest and queries of ten million accesses);"
                " graph (why, impact and stale of a million accesses);"
                " archive (a history of saves, beside git and restic); scale (how cost grows, to a million files);"
+               " memory (of a mount under random operations);"
                " check (all data of a store, checked)")
     parser.add_argument("--prefix", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--build", help=argparse.SUPPRESS)
@@ -212,7 +213,7 @@ def parse():
             parser.error(f"no such benchmark: {name}; there are: " + ", ".join(names))
     args.names = args.names or names
     if "record" in args.names:
-        args.names = [n for n in args.names if n != "record"] + [w.name for w in WORK if w.whole]
+        args.names = [n for n in args.names if n != "record"] + [w.name for w in WORK if w.kinds == WHOLE]
     if args.rounds < 1:
         parser.error("at least 1 round")
     if args.quick:
@@ -259,7 +260,7 @@ def bench_work(args, results):
         versions = list(dict.fromkeys(v.version(place) for v in wanted[1:] if not v.missing(place)))
         for work in chosen:
             say(f"{work.name} ...")
-            fitting = [v for v in wanted if not work.whole or v is variants.NATIVE or v in variants.TRACERS]
+            fitting = [v for v in wanted if not work.kinds or v.kind in ("native", *work.kinds)]
             data = measure(work, fitting, fixtures, args.rounds)
             results.take(work.name, work.title, report.show(data), versions, data)
         if "prompt" in args.names:

@@ -52,6 +52,10 @@ class Variant:
         """Seconds that its own processes have used so far."""
         return 0.0
 
+    def archiver_cpu(self):
+        """Of these, the seconds of what archives and writes the journal."""
+        return 0.0
+
     def version(self, _place):
         return f"Linux {os.uname().release}"
 
@@ -84,6 +88,9 @@ class Mount(Variant):
 
     def cpu(self):
         return cpu_seconds(self.process.pid)
+
+
+ARCHIVERS = "shfs-archive", "shfs-journal"  # threads (store/capture)
 
 
 class Shfs(Mount):
@@ -136,6 +143,9 @@ class Shfs(Mount):
         lost = self.status()["lost"]
         if lost != "0":
             fail(f"{self.name}: {lost} records lost")
+
+    def archiver_cpu(self):
+        return sum(seconds for name, seconds in thread_times(f"/proc/{self.process.pid}/task") if name in ARCHIVERS)
 
     def version(self, place):
         return run(f"{place.prefix}/bin/shfs", "--version").strip()
@@ -201,7 +211,7 @@ class Driver(Helped):
             if status["backend"] != self.name:
                 fail(status.get("backend_reason") or f"{status['backend']} is taken")
             tasks = f"/proc/{status['pid']}/task"
-            if not again_until(lambda: "baseline" not in thread_names(tasks), 30):
+            if not again_until(lambda: "baseline" not in dict(thread_times(tasks)), 30):
                 fail(f"{self.name}: not recorded after 30 s")
             self.pids = [status["pid"], self.helper.pid]
             yield
@@ -244,10 +254,12 @@ class Driver(Helped):
         return run(f"{place.prefix}/bin/shfs", "--version").strip()
 
 
-def thread_names(tasks):
+def thread_times(tasks):
+    """(name, seconds of CPU) of each."""
     for task in os.listdir(tasks):
-        with contextlib.suppress(OSError), open(f"{tasks}/{task}/comm", encoding="utf-8") as comm:
-            yield comm.read().strip()
+        with contextlib.suppress(OSError), open(f"{tasks}/{task}/comm", encoding="utf-8") as comm, \
+                open(f"{tasks}/{task}/schedstat", encoding="ascii") as stat:
+            yield comm.read().strip(), int(stat.read().split()[0]) / 1e9
 
 
 def with_children(*pids):

@@ -21,7 +21,7 @@ class Work:
     cold: bool = False  # with nothing in the page cache
     loop: tuple[int, int] | None = None  # of loop.c: rounds of each worker or file, full, quick
     program: str | None = None  # that it needs
-    whole: bool = False  # for what records a command with all of the machine: in no mount of a project
+    kinds: tuple[str, ...] | None = None  # of the variants that it is for, besides native
 
     def operations(self, quick):
         """What the figures of the run are divided by; for a loop it is one operation that counts."""
@@ -39,6 +39,9 @@ class Work:
                            cpus=os.cpu_count(), **known)
 
 
+WHOLE = "record", "tracer"  # what records a command with all of the machine: in no mount of a project
+
+
 def loop(name, title, kind, workers, rounds):
     return Work(name, title, fixture.small, (workers, workers),
                 f"{{loop}} {kind} {workers} {{count}} small", loop=rounds)
@@ -51,6 +54,11 @@ WORK = [
          "cp -r {outside}/tree copy", outside=fixture.tree, after="rm -r copy", unit=("file", 1)),
     Work("cp-within", "cp -r of 20,000 small files within the project", fixture.tree, (20000, 200),
          "cp -r tree copy", after="rm -r copy", unit=("file", 1)),
+    Work("cp-new", "cp -r of 4,000 small files that no store has yet", None, (4000, 200),
+         "cp -r ../new copy", outside=fixture.tree, unit=("file", 1), after="rm -r copy",
+         before="rm -rf ../new; cp -r {outside}/tree ../new; find ../new -type f -exec sed -i \"1i $(date +%N)\" {{}} +"),
+    Work("elsewhere", "cp -r of 20,000 small files, none of them below what is recorded", None, (20000, 200),
+         "cp -r {outside}/tree ../copy", outside=fixture.tree, after="rm -r ../copy", unit=("file", 1), kinds=("driver",)),
     Work("checkout", "git checkout between distant commits of 4,000 files, there and back",
          fixture.repository, (4000, 200),
          "cd repository; git checkout -q v1; git checkout -q v12", unit=("file", 2),
@@ -84,10 +92,10 @@ WORK = [
          "cd repository; for i in 1 2 3 4 5; do git status --short; done", unit=("file", 5)),
     Work("grep", "grep -r, 20,000 files, hot", fixture.tree, (20000, 200),
          "grep -r 'no such line' tree || true", unit=("file", 1)),
-    Work("record-start", "a command that does nothing, recorded whole", None, (1, 1), "true", whole=True),
-    Work("record-python", "python3 -c 'import numpy', recorded whole", None, (1, 1), "python3 -c 'import numpy'", whole=True),
+    Work("record-start", "a command that does nothing, recorded whole", None, (1, 1), "true", kinds=WHOLE),
+    Work("record-python", "python3 -c 'import numpy', recorded whole", None, (1, 1), "python3 -c 'import numpy'", kinds=WHOLE),
     Work("record-cc", "C build of 100 files, make -j of all CPUs, recorded whole", fixture.c_project, (100, 4),
-         "cd c; make -s -j{cpus}", before="rm -rf c/build c/program", unit=("file", 1), whole=True),
+         "cd c; make -s -j{cpus}", before="rm -rf c/build c/program", unit=("file", 1), kinds=WHOLE),
     Work("stat", "stat of 20,000 files, hot", fixture.tree, (20000, 200),
          "{loop} stat 1 {count} tree", loop=(5, 1)),
 ]

@@ -35,9 +35,11 @@ def leftovers():
 def test_work_is_timed_and_counted(tmp_path):
     """On each mount that this machine can have, against a peer: times, CPU, and nothing stays mounted."""
     only = [f"--only={name}" for name in ("shfs-uring", "shfs-dev", "pass-uring", "pass-dev", "strace")]
-    bench(*only, f"--json={tmp_path}/out", "cp", "open-write")
+    bench(*only, f"--json={tmp_path}/out", "cp-new", "open-write")
     with open(tmp_path / "out", encoding="ascii") as out:
         copy, loop = json.load(out)
+    archivers = [v["samples"][0]["archiver_cpu"] for v in copy["variants"] if v["name"].startswith("shfs") and v["samples"]]
+    assert all(archivers), "what no store has yet was archived for nothing?"
     for work in copy, loop:
         measured = {v["name"]: v["samples"] for v in work["variants"] if not v["missing"]}
         assert {"native", "shfs-dev"} <= set(measured)
@@ -54,13 +56,14 @@ def test_work_is_timed_and_counted(tmp_path):
 def test_drivers_are_timed_where_they_attach(tmp_path):
     """Each against native, whose directory nobody watches meanwhile; with the closes that were recorded."""
     names = ("module", "bpf", "bpf-tracepoints", "fanotify")
-    said = bench(*[f"--only={name}" for name in names], f"--json={tmp_path}/out", "cp").stdout
+    said = bench(*[f"--only={name}" for name in names], f"--json={tmp_path}/out", "cp", "elsewhere").stdout
     with open(tmp_path / "out", encoding="ascii") as out:
-        (copy,) = json.load(out)
+        copy, elsewhere = json.load(out)
     measured = {v["name"]: v["samples"] for v in copy["variants"] if v["name"] in names and not v["missing"]}
     assert "fanotify" in measured
     for name, samples in measured.items():
         assert samples[0]["own_cpu"] > 0 and samples[0]["closes"][1] == 200, (name, samples)
+    assert not any(any(s["closes"]) for v in elsewhere["variants"] if v["name"] in names for s in v["samples"])
     assert copy["opens"] >= 400
     assert "* module: (" in said
     assert not leftovers()
@@ -70,6 +73,11 @@ def test_the_hook_at_the_prompt_is_timed():
     said = bench("prompt").stdout
     assert "| bash" in said
     assert "added, median" in said
+
+
+def test_the_memory_of_a_mount_is_watched():
+    said = bench("memory").stdout
+    assert "/dev/fuse" in said and "most" in said
 
 
 def test_what_fails_is_unmounted_and_told(tmp_path):
@@ -98,7 +106,7 @@ def test_bars_are_judged():
 
     def variant(name, kind, seconds, cpu, own):
         native = {"seconds": 1.0, "cpu": 1.0}
-        samples = [{"seconds": seconds, "cpu": cpu, "own_cpu": own, "closes": None, "native": native}] * 3
+        samples = [{"seconds": seconds, "cpu": cpu, "own_cpu": own, "archiver_cpu": own / 2, "closes": None, "native": native}] * 3
         return {"name": name, "title": name, "kind": kind, "missing": None, "samples": samples, "requests": {}}
 
     def said(work, name, kind, seconds, cpu, own):
@@ -113,4 +121,6 @@ def test_bars_are_judged():
     assert said("open-write", "shfs-dev", "unprivileged", 109e-6, 0.0, 0.0) == "≤ 110 µs met"
     assert said("record-python", "shfs-record", "record", 2.0, 1.0, 1.1) == "≤ 2 in CPU (2.10) MISSED"
     assert said("cp", "fanotify", "driver", 1.04, 1.08, 0.0) == "≤ 1.05 met; ≤ 3 µs added (4 µs) MISSED"
+    assert said("cp-new", "shfs-dev", "unprivileged", 4.0, 2.0, 1.0) == "≤ 28 µs to archive (25 µs) met"
+    assert said("elsewhere", "fanotify", "driver", 1.0, 1.02, 0.0) == "≤ 0.5 µs added (1 µs) MISSED"
     assert said("cp", "native", "native", 1.0, 1.0, 0.0) == ""
