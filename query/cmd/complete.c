@@ -288,6 +288,7 @@ static void complete_words(const char *cur, const char *kind)
 		{ "RECORDER", { "helper" } },
 		{ "NAME", { "auto", "fuse" } },
 		{ "TIME", { "today", "yesterday" } },
+		{ "ORDER", { "time", "duration", "status", "cwd", "command", "host" } },
 		{ "SIZE", { "+1M", "+10M", "+100M" } },
 		{ "FORMAT",
 		  { "sh", "make", "snakemake", "cwl", "nextflow", "dot", "json", "jsonl",

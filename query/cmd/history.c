@@ -73,18 +73,7 @@ struct output {
 
 static bool is_gap_wanted(const struct shfs_gap *gap)
 {
-	int64_t until_ns = shfs_filter_int(&filter, SHFS_FILTER_UNTIL);
-	const char *host = shfs_filter_text(&filter, SHFS_FILTER_HOST);
-	bool any = !n_paths;
-
-	if (!shfs_filter_is_of_place(&filter))
-		return false;
-	for (size_t i = 0; i < n_paths && !any; i++)
-		any = shfs_path_is_below(paths[i], gap->root) ||
-		      shfs_path_is_below(gap->root, paths[i]);
-	return any && (!host || !strcmp(host, gap->host)) &&
-	       gap->begin_ns >= shfs_filter_int(&filter, SHFS_FILTER_SINCE) &&
-	       (!until_ns || gap->begin_ns < until_ns);
+	return shfs_filter_fits_gap(&filter, gap->root, gap->host, gap->begin_ns);
 }
 
 static int load_gaps(struct output *o)
@@ -144,8 +133,9 @@ static int put_entry(struct output *o, const struct shfs_entry *entry)
 		shfs_json_object_end(&o->json);
 		return shfs_json_flush(&o->json) ? 0 : -EIO;
 	}
-	put_gaps(o,
-	         entry->is_process ? entry->process.first_ns : entry->command.begin_ns);
+	if (!filter.sort)
+		put_gaps(o, entry->is_process ? entry->process.first_ns
+		                              : entry->command.begin_ns);
 	if (o->n || o->next_gap)
 		shfs_buf_char(&o->text, '\n');
 	return shfs_entry_show(o->index, &o->view, entry, &o->text)
@@ -274,7 +264,9 @@ const struct shfs_command shfs_cmd_history = {
 	.description = "With PATH, lists those that ran in it or touched it or something "
 		       "below it,\n"
 		       "and also programs that no shell ran, such as editors.\n"
-		       "All conditions must hold, but only one of several PATHs. --name, "
+		       "All conditions must hold, but only one of several PATHs, and only "
+		       "those before\n"
+		       "or those after --or. --name, "
 		       "--content,\n"
 		       "--size and --modified-* must all hold for one file that was "
 		       "used: for a\n"
@@ -284,8 +276,11 @@ const struct shfs_command shfs_cmd_history = {
 	.alone = true,
 	.options = {
 	SHFS_FILTER_OPTIONS,
+	SHFS_FILTER_OR,
 	{ "limit", 'n', "N", "show at most N", .count = &filter.limit },
-	{ "reverse", 0, NULL, "oldest first", .flag = &filter.reverse },
+	SHFS_FILTER_SORT,
+	{ "reverse", 'r', NULL, "oldest first, or the other way round than --sort says",
+	  .flag = &filter.reverse },
 	{ "all", 'a', NULL,
 	  "also commands that touched no files, programs that no shell ran, files of "
 	  ".git",

@@ -284,7 +284,7 @@ const struct shfs_command shfs_cmd_log = {
 	{ "all", 0, NULL, "each of the versions that one command made in a row",
 	  .flag = &opts.all },
 	{ "limit", 'n', "N", "at most N entries", .count = &opts.limit },
-	{ "reverse", 0, NULL, "oldest first", .flag = &opts.reverse },
+	{ "reverse", 'r', NULL, "oldest first", .flag = &opts.reverse },
 	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
 	  .flag = &opts.interactive },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },

@@ -161,6 +161,7 @@ const struct shfs_command shfs_cmd_map = {
 	{ "no-contents", 0, NULL, "embed no contents of files",
 	  .flag = &opts.no_contents },
 	SHFS_FILTER_OPTIONS,
+	SHFS_FILTER_OR,
 	{ "limit", 'n', "N", "at most the latest N (default 20,000)",
 	  .count = &filter.limit },
 	{ "all", 'a', NULL,

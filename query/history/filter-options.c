@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <regex.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -122,6 +123,48 @@ static int add_this_host(struct shfs_filter *f)
 	return shfs_filter_add(f, SHFS_FILTER_HOST, host);
 }
 
+static int add_or(struct shfs_filter *f)
+{
+	if (!shfs_filter_or(f))
+		return 0;
+	shfs_error("--or stands between conditions");
+	return SHFS_EXIT_USAGE;
+}
+
+/* A name is one of this machine; a number may be another one's. */
+static int add_user(struct shfs_filter *f, const struct shfs_option *opt,
+                    const char *value)
+{
+	const struct passwd *user;
+	int64_t uid = 0;
+	const char *p = value;
+
+	for (; isdigit((unsigned char)*p) && uid < UINT32_MAX; p++)
+		uid = 10 * uid + *p - '0';
+	user = getpwnam(value);
+	if (!user && (*p || p == value || uid >= UINT32_MAX))
+		return shfs_bad_value(opt, value, "a user of this machine, or a number");
+	return shfs_filter_add_int(f, SHFS_FILTER_USER, user ? user->pw_uid : uid);
+}
+
+static int set_order(struct shfs_filter *f, const struct shfs_option *opt,
+                     const char *value)
+{
+	static const char *const keys[] = {
+		[SHFS_SORT_TIME] = "time",       [SHFS_SORT_DURATION] = "duration",
+		[SHFS_SORT_STATUS] = "status",   [SHFS_SORT_CWD] = "cwd",
+		[SHFS_SORT_COMMAND] = "command", [SHFS_SORT_HOST] = "host",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(value, keys[i]) != 0)
+			continue;
+		f->sort = i;
+		return 0;
+	}
+	return shfs_bad_value(opt, value, "time, duration, status, cwd, command or host");
+}
+
 static int add_option_condition(struct shfs_filter *f, const struct shfs_option *opt,
                                 const char *value)
 {
@@ -144,6 +187,12 @@ static int add_option_condition(struct shfs_filter *f, const struct shfs_option 
 		return add_regex(f, opt, value);
 	if (!strcmp(opt->name, "here"))
 		return add_this_host(f);
+	if (!strcmp(opt->name, "or"))
+		return add_or(f);
+	if (!strcmp(opt->name, "sort"))
+		return set_order(f, opt, value);
+	if (!strcmp(opt->name, "user"))
+		return add_user(f, opt, value);
 	if (!strcmp(opt->name, "failed"))
 		return shfs_filter_add_status(f, "fail");
 	if (!strcmp(opt->name, "status")) {

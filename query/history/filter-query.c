@@ -185,14 +185,16 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 	}
 }
 
-/* Adds all conditions on one version: of those on its path only that of used, and those
- * on its name. */
+/* Adds all conditions of a group on one version: of those on its path only that of used,
+ * and those on its name. */
 static void version_conditions(const struct shfs_filter *f, struct shfs_query *q,
                                const struct shfs_filter_item *used)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		const struct shfs_filter_item *item = &f->items[i];
 
+		if (!item_is_in(item, used->group))
+			continue;
 		version_condition(q, item);
 		if (item != used && item->kind != SHFS_FILTER_NAME)
 			continue;
@@ -388,6 +390,20 @@ static void lists(const struct shfs_filter *f, struct shfs_query *q)
 	}
 }
 
+/* A shell belongs to no command. */
+static void ran_as(struct shfs_buf *sql, const struct half *h, int n)
+{
+	if (h == &processes)
+		shfs_buf_printf(sql, "c.uid = ?%d", n);
+	else
+		shfs_buf_printf(sql,
+		                "(EXISTS (SELECT 1 FROM v_process p WHERE"
+		                " p.command_id = c.command_id AND p.uid = ?%1$d)"
+		                " OR c.session_id IN (SELECT p.session_id FROM"
+		                " v_loose_process p WHERE p.shell AND p.uid = ?%1$d))",
+		                n);
+}
+
 static void condition(const struct shfs_filter *f, struct shfs_query *q,
                       const struct half *h, const char *busy, size_t i)
 {
@@ -448,6 +464,9 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 	case SHFS_FILTER_HOST:
 		shfs_buf_printf(sql, "c.host = ?%d", n);
 		break;
+	case SHFS_FILTER_USER:
+		ran_as(sql, h, n);
+		break;
 	case SHFS_FILTER_BY:
 		if (!strcmp(item->text, "shell"))
 			shfs_buf_printf(sql, "(c.invoker = '' AND ?%d <> '')", n);
@@ -465,80 +484,112 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 	}
 }
 
-static bool names_files(const struct shfs_filter *f)
+static bool names_files(const struct shfs_filter *f, int group)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (item_names_files(&f->items[i]))
+		if (item_is_in(&f->items[i], group) && item_names_files(&f->items[i]))
 			return true;
 	return false;
 }
 
 /* Is there a list of the users of named files? Then its commands need no check for
  * accesses. */
-static bool lists_users(const struct shfs_filter *f)
+static bool lists_users(const struct shfs_filter *f, int group)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (f->items[i].broad)
+		if (item_is_in(&f->items[i], group) && f->items[i].broad)
 			return false;
-	return names_files(f);
+	return names_files(f, group);
 }
 
 /* Adds the items of this kind: one of them must hold. */
 static void any_of(const struct shfs_filter *f, struct shfs_query *q,
-                   const struct half *h, const char *busy, enum shfs_filter_kind kind)
+                   const struct half *h, const char *busy, enum shfs_filter_kind kind,
+                   int group)
 {
 	const char *before = " AND (";
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->items[i].kind != kind)
+		if (f->items[i].kind != kind || !item_is_in(&f->items[i], group))
 			continue;
 		shfs_buf_str(&q->sql, before);
 		condition(f, q, h, busy, i);
 		before = " OR ";
 	}
-	if (item_last(f, kind))
+	if (group_last(f, kind, group))
 		shfs_buf_char(&q->sql, ')');
 }
 
 /* Does it ask for failures? A failed command often touched no file. */
-static bool asks_for_failures(const struct shfs_filter *f)
+static bool asks_for_failures(const struct shfs_filter *f, int group)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (f->items[i].kind ==
-		    (f->items[i].value ? SHFS_FILTER_STATUS : SHFS_FILTER_NOT_STATUS))
+		if (item_is_in(&f->items[i], group) &&
+		    f->items[i].kind == (f->items[i].value ? SHFS_FILTER_STATUS
+		                                           : SHFS_FILTER_NOT_STATUS))
 			return true;
 	return false;
 }
 
-/* Adds all conditions: each must hold; of paths and of commands, one must. */
-static void conditions(const struct shfs_filter *f, struct shfs_query *q,
-                       const struct half *h)
+/* Adds the conditions of a group: each must hold; of paths and of commands, one must. */
+static void group_conditions(const struct shfs_filter *f, struct shfs_query *q,
+                             const struct half *h, int group)
 {
 	bool is_command = h == &commands;
-	bool all = f->all || asks_for_failures(f);
+	bool all = f->all || asks_for_failures(f, group);
 	const char *busy = all && is_command ? ""
 	                   : f->no_command   ? " AND NOT c.shell"
 	                                     : h->busy;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->items[i].kind == SHFS_FILTER_PATH ||
-		    f->items[i].kind == SHFS_FILTER_COMMAND ||
-		    !item_stands_alone(f, &f->items[i]))
+		const struct shfs_filter_item *item = &f->items[i];
+
+		if (item->group != group || item->kind == SHFS_FILTER_PATH ||
+		    item->kind == SHFS_FILTER_COMMAND || !item_stands_alone(f, item))
 			continue;
 		shfs_buf_str(&q->sql, " AND (");
 		condition(f, q, h, busy, i);
 		shfs_buf_str(&q->sql, ")");
 	}
-	if (!is_command || !lists_users(f))
+	if (!is_command || !lists_users(f, group))
 		shfs_buf_str(&q->sql, busy);
-	any_of(f, q, h, busy, SHFS_FILTER_COMMAND);
-	any_of(f, q, h, busy, SHFS_FILTER_PATH);
+	any_of(f, q, h, busy, SHFS_FILTER_COMMAND, group);
+	any_of(f, q, h, busy, SHFS_FILTER_PATH, group);
 }
 
-static bool wants_processes(const struct shfs_filter *f)
+static bool wants_processes(const struct shfs_filter *f, int group)
 {
-	return (f->all || names_files(f)) && shfs_filter_fits_processes(f) &&
-	       !item_last(f, SHFS_FILTER_GREP) && !item_last(f, SHFS_FILTER_REGEX);
+	return (f->all || names_files(f, group)) && group_fits_processes(f, group) &&
+	       !group_last(f, SHFS_FILTER_GREP, group) &&
+	       !group_last(f, SHFS_FILTER_REGEX, group);
+}
+
+static bool are_processes_wanted(const struct shfs_filter *f)
+{
+	for (int group = 0; group <= f->n_or; group++)
+		if (wants_processes(f, group))
+			return true;
+	return false;
+}
+
+/* Adds the conditions: one of the groups must hold. */
+static void conditions(const struct shfs_filter *f, struct shfs_query *q,
+                       const struct half *h)
+{
+	const char *before = " AND ((1";
+
+	if (!f->n_or) {
+		group_conditions(f, q, h, 0);
+		return;
+	}
+	for (int group = 0; group <= f->n_or; group++) {
+		if (h == &processes && !f->no_command && !wants_processes(f, group))
+			continue;
+		shfs_buf_str(&q->sql, before);
+		group_conditions(f, q, h, group);
+		before = ") OR (1";
+	}
+	shfs_buf_str(&q->sql, "))");
 }
 
 #define FEW_FILES  100
@@ -679,16 +730,57 @@ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 	return r;
 }
 
+/* The keys of an order, for commands and processes. */
+static const struct {
+	const char *key[2];
+	bool descends;
+} orders[] = {
+	[SHFS_SORT_DURATION] = { { "c.end_ns - c.begin_ns", "NULL" }, true },
+	[SHFS_SORT_STATUS] = { { "c.status", "NULL" }, true },
+	[SHFS_SORT_CWD] = { { "c.cwd", "c.cwd" }, false },
+	[SHFS_SORT_COMMAND] = { { "iif(c.hidden, NULL, c.text)", "words(c.argv)" },
+	                        false },
+	[SHFS_SORT_HOST] = { { "c.host", "c.host" }, false },
+};
+
+static void add_sort_key(const struct shfs_filter *f, struct shfs_query *q,
+                         bool is_process)
+{
+	const char *expr = orders[f->sort].key[is_process];
+
+	if (!f->sort)
+		return;
+	shfs_buf_str(&q->sql, ", ");
+	shfs_buf_str(&q->sql, expr);
+	shfs_buf_str(&q->sql, " AS key");
+}
+
+/* Commands alone come in the order of their index if that is the time, so that the first
+ * come at once. */
+static void add_order(const struct shfs_filter *f, struct shfs_query *q, bool both)
+{
+	const char *way = f->reverse ? "" : " DESC";
+
+	shfs_buf_str(&q->sql, " ORDER BY ");
+	if (f->sort)
+		shfs_buf_printf(&q->sql, "key%s NULLS LAST, ",
+		                orders[f->sort].descends != f->reverse ? " DESC" : "");
+	shfs_buf_printf(&q->sql, "time%s%s, id%s", way, both ? ", kind" : "", way);
+	if (f->limit)
+		shfs_buf_printf(&q->sql, " LIMIT ?%d", shfs_query_int(q, f->limit));
+}
+
 int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 {
-	bool both = !f->no_command && wants_processes(f);
-	const char *way = f->reverse ? "" : " DESC";
+	bool both = !f->no_command && are_processes_wanted(f);
 
 	lists(f, q);
 	if (!f->no_command) {
 		shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, ");
 		shfs_clocks_query(&f->clocks, q, "c.begin_ns", "c.host");
-		shfs_buf_str(&q->sql, " AS time FROM v_command c WHERE 1");
+		shfs_buf_str(&q->sql, " AS time");
+		add_sort_key(f, q, false);
+		shfs_buf_str(&q->sql, " FROM v_command c WHERE 1");
 		conditions(f, q, &commands);
 	}
 	if (both)
@@ -696,14 +788,11 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 	if (both || f->no_command) {
 		shfs_buf_str(&q->sql, "SELECT 1 AS kind, c.process_id AS id, ");
 		shfs_clocks_query(&f->clocks, q, "c.first_ns", "c.host");
-		shfs_buf_str(&q->sql, " AS time FROM v_loose_process c WHERE 1");
+		shfs_buf_str(&q->sql, " AS time");
+		add_sort_key(f, q, true);
+		shfs_buf_str(&q->sql, " FROM v_loose_process c WHERE 1");
 		conditions(f, q, &processes);
 	}
-	/* commands alone come in the order of their index, so that the first come at
-	 * once */
-	shfs_buf_printf(&q->sql, " ORDER BY time%s%s, id%s", way, both ? ", kind" : "",
-	                way);
-	if (f->limit)
-		shfs_buf_printf(&q->sql, " LIMIT ?%d", shfs_query_int(q, f->limit));
+	add_order(f, q, both);
 	return q->failed || q->sql.failed ? -ENOMEM : 0;
 }

@@ -2,6 +2,7 @@
 /* The items of a filter: what must hold, as it was asked for. */
 #include "query/history/filter-item.h"
 
+#include "common/path.h"
 #include "query/base/model.h"
 
 #include <ctype.h>
@@ -16,10 +17,26 @@ static int append_filter_item(struct shfs_filter *f, struct shfs_filter_item ite
 	return 0;
 }
 
+static int add_item(struct shfs_filter *f, struct shfs_filter_item item)
+{
+	item.group = f->n_or;
+	return append_filter_item(f, item);
+}
+
+int shfs_filter_or(struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].group != f->n_or)
+			continue;
+		f->n_or++;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 int shfs_filter_add_int(struct shfs_filter *f, enum shfs_filter_kind kind, int64_t value)
 {
-	return append_filter_item(f, (struct shfs_filter_item){ .kind = kind,
-	                                                        .value = value });
+	return add_item(f, (struct shfs_filter_item){ .kind = kind, .value = value });
 }
 
 /* A pattern with a slash is relative to the working directory, whose own path is no
@@ -92,7 +109,7 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 	/* paths below "/" begin with "/", not with "//" */
 	if (!strcmp(item.text, "/"))
 		item.text[0] = '\0';
-	r = append_filter_item(f, item);
+	r = add_item(f, item);
 	if (r)
 		free(item.text);
 	return r;
@@ -103,6 +120,15 @@ const struct shfs_filter_item *item_last(const struct shfs_filter *f,
 {
 	for (size_t i = f->n; i-- > 0;)
 		if (f->items[i].kind == kind)
+			return &f->items[i];
+	return NULL;
+}
+
+const struct shfs_filter_item *group_last(const struct shfs_filter *f,
+                                          enum shfs_filter_kind kind, int group)
+{
+	for (size_t i = f->n; i-- > 0;)
+		if (f->items[i].kind == kind && item_is_in(&f->items[i], group))
 			return &f->items[i];
 	return NULL;
 }
@@ -132,46 +158,83 @@ static int resolve_content(struct shfs_filter_item *item, struct shfs_context *c
 	return item->text ? 0 : shfs_fail_index(index, -ENOMEM);
 }
 
+/* Conditions on versions that no item of the group says how they are used: any way. */
+static int use_versions(struct shfs_filter *f, int group)
+{
+	struct shfs_filter_item used = { .kind = SHFS_FILTER_USED, .group = group };
+
+	return !group_is_of_versions(f, group) ||
+	                       group_last(f, SHFS_FILTER_READ, group) ||
+	                       group_last(f, SHFS_FILTER_WROTE, group)
+	               ? 0
+	               : append_filter_item(f, used);
+}
+
+static bool is_last_group_empty(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].group == f->n_or)
+			return false;
+	return f->n_or > 0;
+}
+
 int shfs_filter_resolve(struct shfs_filter *f, struct shfs_context *ctx,
                         struct shfs_index *index)
 {
-	int code = 0;
+	int code = 0, r = 0;
 
+	if (is_last_group_empty(f)) {
+		shfs_error("--or stands between conditions");
+		return SHFS_EXIT_USAGE;
+	}
 	for (size_t i = 0; i < f->n && !code; i++)
 		if (f->items[i].kind == SHFS_FILTER_CONTENT && !f->items[i].resolved)
 			code = resolve_content(&f->items[i], ctx, index);
-	if (code || !shfs_filter_is_of_versions(f) || item_last(f, SHFS_FILTER_READ) ||
-	    item_last(f, SHFS_FILTER_WROTE))
-		return code;
-	return append_filter_item(f,
-	                          (struct shfs_filter_item){ .kind = SHFS_FILTER_USED })
-	               ? shfs_fail_index(index, -ENOMEM)
-	               : 0;
+	for (int group = 0; group <= f->n_or && !code && !r; group++)
+		r = use_versions(f, group);
+	return r ? shfs_fail_index(index, r) : code;
 }
 
-int64_t shfs_filter_int(const struct shfs_filter *f, enum shfs_filter_kind kind)
+/* Is the item a condition that a lost access could meet? *near: 1, the recording has its
+ * path, or -1, it has not, as far as the items before did not either. */
+static bool fits_gap(const struct shfs_filter_item *item, const char *root,
+                     const char *host, int64_t begin_ns, int *near)
 {
-	const struct shfs_filter_item *item = item_last(f, kind);
-
-	return item ? item->value : 0;
-}
-
-bool shfs_filter_is_of_place(const struct shfs_filter *f)
-{
-	for (size_t i = 0; i < f->n; i++) {
-		switch (f->items[i].kind) {
-		case SHFS_FILTER_SINCE:
-		case SHFS_FILTER_UNTIL:
-		case SHFS_FILTER_HOST:
-		case SHFS_FILTER_PATH:
-		case SHFS_FILTER_READ:
-		case SHFS_FILTER_WROTE:
-			break;
-		default:
-			return false;
-		}
+	switch (item->kind) {
+	case SHFS_FILTER_SINCE:
+		return begin_ns >= item->value;
+	case SHFS_FILTER_UNTIL:
+		return begin_ns < item->value;
+	case SHFS_FILTER_HOST:
+		return !strcmp(host, item->text);
+	case SHFS_FILTER_PATH:
+	case SHFS_FILTER_READ:
+	case SHFS_FILTER_WROTE:
+		if (item->pattern || shfs_path_is_below(item->text, root) ||
+		    shfs_path_is_below(root, item->text))
+			*near = 1;
+		else if (!*near)
+			*near = -1;
+		return true;
+	default:
+		return false;
 	}
-	return true;
+}
+
+bool shfs_filter_fits_gap(const struct shfs_filter *f, const char *root, const char *host,
+                          int64_t begin_ns)
+{
+	for (int group = 0; group <= f->n_or; group++) {
+		bool fits = true;
+		int near = 0;
+
+		for (size_t i = 0; i < f->n && fits; i++)
+			fits = !item_is_in(&f->items[i], group) ||
+			       fits_gap(&f->items[i], root, host, begin_ns, &near);
+		if (fits && near >= 0)
+			return true;
+	}
+	return false;
 }
 
 const char *shfs_filter_text(const struct shfs_filter *f, enum shfs_filter_kind kind)
@@ -199,6 +262,11 @@ void shfs_filter_free(struct shfs_filter *f)
 
 /* --- what items are about --- */
 
+bool item_is_in(const struct shfs_filter_item *item, int group)
+{
+	return item->group == group || item->kind == SHFS_FILTER_PATH;
+}
+
 bool item_is_of_versions(const struct shfs_filter_item *item)
 {
 	switch (item->kind) {
@@ -221,6 +289,14 @@ bool shfs_filter_is_of_versions(const struct shfs_filter *f)
 	return false;
 }
 
+bool group_is_of_versions(const struct shfs_filter *f, int group)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (item_is_in(&f->items[i], group) && item_is_of_versions(&f->items[i]))
+			return true;
+	return false;
+}
+
 bool item_names_files(const struct shfs_filter_item *item)
 {
 	return item->kind == SHFS_FILTER_PATH || item->kind == SHFS_FILTER_READ ||
@@ -232,13 +308,13 @@ bool item_is_by_versions(const struct shfs_filter *f, const struct shfs_filter_i
 {
 	return (item->kind == SHFS_FILTER_READ || item->kind == SHFS_FILTER_WROTE ||
 	        item->kind == SHFS_FILTER_USED) &&
-	       shfs_filter_is_of_versions(f);
+	       group_is_of_versions(f, item->group);
 }
 
 bool item_stands_alone(const struct shfs_filter *f, const struct shfs_filter_item *item)
 {
 	return !item_is_of_versions(item) &&
-	       !(item->kind == SHFS_FILTER_NAME && shfs_filter_is_of_versions(f));
+	       !(item->kind == SHFS_FILTER_NAME && group_is_of_versions(f, item->group));
 }
 
 int shfs_filter_split(struct shfs_filter *f, struct shfs_filter *files)
@@ -261,20 +337,33 @@ int shfs_filter_split(struct shfs_filter *f, struct shfs_filter *files)
 }
 
 /* Processes have no id, no status and no session. */
+static bool fits_processes(const struct shfs_filter_item *item)
+{
+	switch (item->kind) {
+	case SHFS_FILTER_COMMAND:
+	case SHFS_FILTER_WITHIN:
+	case SHFS_FILTER_SESSION:
+	case SHFS_FILTER_STATUS:
+	case SHFS_FILTER_BY:
+	case SHFS_FILTER_NOT_STATUS:
+		return false;
+	default:
+		return true;
+	}
+}
+
+bool group_fits_processes(const struct shfs_filter *f, int group)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (item_is_in(&f->items[i], group) && !fits_processes(&f->items[i]))
+			return false;
+	return true;
+}
+
 bool shfs_filter_fits_processes(const struct shfs_filter *f)
 {
-	for (size_t i = 0; i < f->n; i++) {
-		switch (f->items[i].kind) {
-		case SHFS_FILTER_COMMAND:
-		case SHFS_FILTER_WITHIN:
-		case SHFS_FILTER_SESSION:
-		case SHFS_FILTER_STATUS:
-		case SHFS_FILTER_BY:
-		case SHFS_FILTER_NOT_STATUS:
-			return false;
-		default:
-			break;
-		}
-	}
-	return true;
+	for (int group = 0; group <= f->n_or; group++)
+		if (group_fits_processes(f, group))
+			return true;
+	return false;
 }

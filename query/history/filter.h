@@ -43,10 +43,12 @@ enum shfs_filter_kind {
 	SHFS_FILTER_STATUS,  /* ns: the exit status */
 	SHFS_FILTER_NOT_STATUS,
 	SHFS_FILTER_HOST,
+	SHFS_FILTER_USER, /* uid: its shell or one of its programs ran as this user */
 	SHFS_FILTER_BY,   /* an invoker: "agent claude", "agent" or "claude"; "shell" */
 	SHFS_FILTER_READ, /* a path or a pattern */
 	SHFS_FILTER_WROTE,
-	SHFS_FILTER_PATH, /* ran in, or touched something at or below; one of these */
+	SHFS_FILTER_PATH, /* ran in, or touched something at or below; one of these, in
+	                   * each group */
 	SHFS_FILTER_NAME, /* a pattern: used a file with such a name */
 	/* conditions on the versions that it read or wrote */
 	SHFS_FILTER_CONTENT,  /* a file, or FILE@N: they have the same content */
@@ -55,6 +57,15 @@ enum shfs_filter_kind {
 	SHFS_FILTER_MODIFIED_SINCE, /* ns: their mtime */
 	SHFS_FILTER_MODIFIED_UNTIL, /* not including */
 	SHFS_FILTER_USED,           /* used one of them; if there is no READ or WROTE */
+};
+
+enum shfs_filter_sort {
+	SHFS_SORT_TIME,     /* the latest first */
+	SHFS_SORT_DURATION, /* the longest first */
+	SHFS_SORT_STATUS,   /* the highest first */
+	SHFS_SORT_CWD,      /* these by their bytes */
+	SHFS_SORT_COMMAND,
+	SHFS_SORT_HOST,
 };
 
 struct shfs_filter {
@@ -66,9 +77,12 @@ struct shfs_filter {
 	                  * a text is searched in their arguments */
 	bool in_definitions; /* a text is also searched in what the command used of its
 	                      * shell (definitions.h) */
-	bool reverse;        /* oldest first */
-	int64_t limit;       /* 0: none */
-	bool as_recorded;    /* clocks count as right */
+	int n_or; /* how many --or there are: one less than groups, of which one must
+	           * hold */
+	enum shfs_filter_sort sort; /* then by time, the latest first */
+	bool reverse; /* the other way round; but what has no such key still comes last */
+	int64_t limit;    /* 0: none */
+	bool as_recorded; /* clocks count as right */
 	struct shfs_clocks clocks;
 };
 
@@ -81,18 +95,21 @@ _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_ki
 _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *text);
 /* "10K", "+10M" (that or more), "-1K", "10K..2M". -EINVAL. */
 _must_check_ int shfs_filter_add_size(struct shfs_filter *filter, const char *text);
+/* Items that are added from now on are another group. -EINVAL: this one is empty. */
+_must_check_ int shfs_filter_or(struct shfs_filter *filter);
 /* Keeps only the first n items. */
 void shfs_filter_cut(struct shfs_filter *filter, size_t n);
 void shfs_filter_free(struct shfs_filter *filter);
 
-/* Does it select only by time, host and use of paths? */
-bool shfs_filter_is_of_place(const struct shfs_filter *filter);
+/* Does one of its groups select only by time, host and use of paths, so that it could be
+ * met by what was lost after begin_ns, in a recording of root on host? */
+bool shfs_filter_fits_gap(const struct shfs_filter *filter, const char *root,
+                          const char *host, int64_t begin_ns);
 
 /* Can a process without a command meet all conditions? */
 bool shfs_filter_fits_processes(const struct shfs_filter *filter);
 
-/* The value of the last such item; 0, NULL: there is none. */
-int64_t shfs_filter_int(const struct shfs_filter *filter, enum shfs_filter_kind kind);
+/* The text of the last such item; NULL: there is none. */
 const char *shfs_filter_text(const struct shfs_filter *filter,
                              enum shfs_filter_kind kind);
 
@@ -114,6 +131,7 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 		{ "failed", 0, NULL, "the same as --status fail" },                      \
 		{ "host", 0, "HOST", "ran on this host" },                               \
 		{ "here", 0, NULL, "ran on the host that this is" },                     \
+		{ "user", 0, "USER", "ran as this user: a name here, or a number" },     \
 		{ "by", 0, "NAME",                                                       \
 		  "given by this program: claude, agent, cron; or typed: shell" },       \
 		{ "read", 0, "PATH",                                                     \
@@ -130,6 +148,18 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 	{                                                                                \
 		"modified-until", 0, "TIME",                                             \
 			"used a file last modified before this time"                     \
+	}
+
+/* For commands that list: conditions before it, or those after it. */
+#define SHFS_FILTER_OR                                                                   \
+	{                                                                                \
+		"or", 0, NULL, "the conditions before this, or those after it"           \
+	}
+
+/* For commands that show what they list in its order. */
+#define SHFS_FILTER_SORT                                                                 \
+	{                                                                                \
+		"sort", 0, "ORDER", "by time, duration, status, cwd, command or host"    \
 	}
 
 /* Takes one of these options. An exit code, after it has said what is wrong. */
@@ -160,8 +190,8 @@ _must_check_ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *i
 
 /*
  * Makes the statement: rows of (0, command_id, begin_ns), and of (1, process_id,
- * first_ns) for processes without a command if they are wanted; newest first unless
- * reverse. These times are as the clock of this host would say them.
+ * first_ns) for processes without a command if they are wanted; in the order of sort.
+ * These times are as the clock of this host would say them.
  */
 _must_check_ int shfs_filter_query(const struct shfs_filter *filter,
                                    struct shfs_query *query);

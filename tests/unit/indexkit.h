@@ -108,6 +108,7 @@ struct kit_process {
 	uint32_t pgid, sid;
 	const char *exe, *cwd, *marker;
 	double seen_ms; /* 0: just after its start */
+	uint32_t uid;
 };
 
 static uint64_t kit_ticks(double ms)
@@ -125,6 +126,7 @@ static _unused_ uint64_t kit_add_process(struct kit *k, const struct kit_process
 			.ppid = p->ppid,
 			.pgid = p->pgid ? p->pgid : p->pid,
 			.sid = p->sid,
+			.uid = p->uid,
 			.start_ticks = kit_ticks(p->start_ms),
 			.parent_start_ticks = kit_ticks(p->parent_ms),
 			.exe = shfs_bytes_str(p->exe ? p->exe : "/bin/true"),

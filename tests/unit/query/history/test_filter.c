@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of query/history/filter.c. */
+/* Tests of query/history/filter.c and filter-query.c. */
 #include "tests/unit/indexkit.h"
 
 #include "query/base/model.h"
@@ -13,7 +13,7 @@ static uint64_t command(unsigned number, const char *text)
 	double ms = number * 1000;
 
 	kit_begin(&k, number, ms, 500 + number, text);
-	return kit_process(&k, 501 + number, ms + 20, 500, 10);
+	return kit_process(&k, 501 + number, ms + 20, 500, 10, .uid = number);
 }
 
 static void end(unsigned number, int status)
@@ -53,7 +53,7 @@ static int setup(void **state)
 	end(6, 0);
 	p = command(7, "killed; write ab/y");
 	kit_write(&k, p, "ab/y", 7100, text("y"));
-	p = kit_process(&k, 900, 8000, 1, 0, .exe = "/usr/bin/editor");
+	p = kit_process(&k, 900, 8000, 1, 0, .exe = "/usr/bin/editor", .uid = 8);
 	kit_write(&k, p, "a/x", 8100, text("z"));
 	return kit_finish(&k, &the_index);
 }
@@ -201,13 +201,97 @@ static void test_who(void **state)
 	assert_int_equal(shfs_filter_add(&filter, SHFS_FILTER_SESSION, "123"), -EINVAL);
 }
 
+/* One group has the first condition, the other one the second. */
+static void check_or(enum shfs_filter_kind kind, const char *value,
+                     enum shfs_filter_kind kind2, const char *value2,
+                     const char *expected)
+{
+	struct shfs_filter filter = { 0 };
+
+	assert_ok(shfs_filter_add(&filter, kind, value));
+	assert_ok(shfs_filter_or(&filter));
+	assert_ok(shfs_filter_add(&filter, kind2, value2));
+	check(&filter, expected);
+}
+
+static void test_or(void **state)
+{
+	struct shfs_filter filter = { 0 };
+
+	check_or(SHFS_FILTER_GREP, "write", SHFS_FILTER_GREP, "make", "7 3 1");
+	check_or(SHFS_FILTER_GREP, "nothing", SHFS_FILTER_GREP, "make", "1");
+	check_or(SHFS_FILTER_WROTE, "*.csv", SHFS_FILTER_READ, "[wx]", "4 3 2");
+	/* a process of no command by the group that names files */
+	check_or(SHFS_FILTER_WROTE, KIT_ROOT "/a/x", SHFS_FILTER_GREP, "killed",
+	         "p8 7 1");
+	check_or(SHFS_FILTER_SESSION, "0000", SHFS_FILTER_WROTE, KIT_ROOT "/a/x", "p8 1");
+	/* all of a group; a path is for all groups, wherever it stands */
+	assert_int_equal(shfs_filter_or(&filter), -EINVAL);
+	assert_ok(shfs_filter_add(&filter, SHFS_FILTER_GREP, "write"));
+	assert_ok(shfs_filter_add_status(&filter, "2"));
+	assert_ok(shfs_filter_or(&filter));
+	assert_int_equal(shfs_filter_or(&filter), -EINVAL);
+	assert_ok(shfs_filter_add(&filter, SHFS_FILTER_REGEX, "^(move|remove)"));
+	assert_ok(shfs_filter_add(&filter, SHFS_FILTER_PATH, KIT_ROOT "/b.csv"));
+	check(&filter, "4 3");
+}
+
+static void test_or_of_failures(void **state)
+{
+	struct shfs_filter filter = { .reverse = true };
+
+	/* those that failed may have touched no file, those of the other group not */
+	assert_ok(shfs_filter_add_status(&filter, "fail"));
+	assert_ok(shfs_filter_or(&filter));
+	assert_ok(shfs_filter_add(&filter, SHFS_FILTER_REGEX, "touch|make"));
+	check(&filter, "1 2 3");
+}
+
+static void test_user(void **state)
+{
+	struct shfs_filter filter = { .all = true };
+
+	for (int i = 1; i <= 8; i++) {
+		char expected[16];
+
+		assert_ok(shfs_filter_add_int(&filter, SHFS_FILTER_USER, i));
+		snprintf(expected, sizeof(expected), i == 8 ? "p%d" : "%d", i);
+		check(&filter, expected);
+		filter.all = true;
+	}
+	filter.all = false;
+	assert_ok(shfs_filter_add_int(&filter, SHFS_FILTER_USER, 5));
+	check(&filter, ""); /* it touched no file */
+}
+
+static void check_sort(enum shfs_filter_sort sort, const char *expected,
+                       const char *reverse)
+{
+	check(&(struct shfs_filter){ .sort = sort, .all = true }, expected);
+	check(&(struct shfs_filter){ .sort = sort, .all = true, .reverse = true },
+	      reverse);
+}
+
+static void test_sort(void **state)
+{
+	check_sort(SHFS_SORT_TIME, "p8 7 6 5 4 3 2 1", "1 2 3 4 5 6 7 p8");
+	check_sort(SHFS_SORT_STATUS, "3 2 6 5 4 1 p8 7", "1 4 5 6 2 3 7 p8");
+	check_sort(SHFS_SORT_COMMAND, "p8 7 1 4 2 6 5 3", "3 5 6 2 4 1 7 p8");
+	check_sort(SHFS_SORT_DURATION, "6 5 4 3 2 1 p8 7", "1 2 3 4 5 6 7 p8");
+	check_sort(SHFS_SORT_CWD, "p8 7 6 5 4 3 2 1", "1 2 3 4 5 6 7 p8");
+	check_sort(SHFS_SORT_HOST, "p8 7 6 5 4 3 2 1", "1 2 3 4 5 6 7 p8");
+	check(&(struct shfs_filter){ .sort = SHFS_SORT_STATUS, .limit = 3 }, "3 2 6");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_none),  TEST(test_text),   TEST(test_time), TEST(test_status),
-		TEST(test_paths), TEST(test_places), TEST(test_who),
+		TEST(test_none),   TEST(test_text),  TEST(test_time),
+		TEST(test_status), TEST(test_paths), TEST(test_places),
+		TEST(test_who),    TEST(test_or),    TEST(test_or_of_failures),
+		TEST(test_user),   TEST(test_sort),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
