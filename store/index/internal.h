@@ -274,7 +274,7 @@ struct shfs_ingest {
 	struct shfs_buf in_tree;     /* one with the name of its tree before it */
 };
 
-/* --- apply.c --- */
+/* --- apply.c, apply-hook.c --- */
 
 /* Result of shfs_apply_* for an implausible record, which counts as damage. */
 #define SHFS_DROPPED 1
@@ -285,6 +285,18 @@ _must_check_ int shfs_apply_record(struct shfs_ingest *ing, const char *host,
                                    struct shfs_record *rec);
 _must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
                                         struct shfs_record *rec);
+
+/* Bounds the times of a record, so that arithmetic on them does not overflow. */
+static inline struct shfs_time shfs_sane_time(struct shfs_time t)
+{
+	t.real_ns = MAX(0, MIN(t.real_ns, INT64_MAX / 4));
+	t.boot_ns = MIN(t.boot_ns, (uint64_t)INT64_MAX / 4);
+	return t;
+}
+
+/* Gets the id of the row for a boot of a host; adds one if need be. */
+_must_check_ int shfs_boot_get(struct shfs_ingest *ing, struct shfs_bytes host,
+                               struct shfs_bytes boot, int64_t *out);
 
 /* Writes the public id of a session (more: nothing else), or of a command. -ENOMEM. */
 _must_check_ int shfs_public_id(struct shfs_bytes host, struct shfs_bytes boot,
