@@ -649,6 +649,20 @@ static void x_exit(struct coder *c, struct shfs_rec_exit *e)
 	e->max_rss_kib = x_u64(c, e->max_rss_kib);
 }
 
+/* Likewise. */
+static void x_note(struct coder *c, struct shfs_rec_note *n)
+{
+	n->removed = x_u32(c, n->removed);
+	n->time_ns = (int64_t)x_fixed64(c, n->time_ns);
+	n->command = x_bytes(c, n->command);
+	n->host = x_bytes(c, n->host);
+	n->boot_id = x_bytes(c, n->boot_id);
+	n->path = x_bytes(c, n->path);
+	n->version_ns = (int64_t)x_fixed64(c, n->version_ns);
+	n->tag = x_bytes(c, n->tag);
+	n->text = x_bytes(c, n->text);
+}
+
 static void x_lost(struct coder *c, struct shfs_rec_lost *l)
 {
 	l->count = x_u64(c, l->count);
@@ -687,6 +701,9 @@ static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 		return true;
 	case SHFS_REC_EXIT:
 		x_exit(c, &rec->exit);
+		return true;
+	case SHFS_REC_NOTE:
+		x_note(c, &rec->note);
 		return true;
 	default:
 		return false;
@@ -814,7 +831,7 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 	struct shfs_record copy = *rec;
 	unsigned head = (unsigned)rec->type <= HEAD_TYPE ? rec->type : 0;
 
-	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_EXIT)
+	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_NOTE)
 		return -EINVAL;
 	shfs_buf_reserve(out, FIXED_MAX);
 	if (out->failed || context_begin(context))

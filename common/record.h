@@ -37,6 +37,7 @@ enum shfs_record_type {
 	SHFS_REC_LOOKUP =
 		9, /* names that a process looked up, in a mount of shfs record */
 	SHFS_REC_EXIT = 10, /* what a process has used, once it has ended */
+	SHFS_REC_NOTE = 11, /* a note or a tag that a user has given to something */
 	/*
 	 * records of the hook: text in the hook log (store/journal/hooklog.h), never in a
 	 * segment
@@ -332,6 +333,26 @@ struct shfs_rec_exit {
 	uint64_t max_rss_kib; /* of the program that had most */
 };
 
+#define SHFS_NOTE_TEXT_MAX 65536 /* bytes of a note */
+#define SHFS_NOTE_TAG_MAX  255
+
+/*
+ * A note or a tag of a command or of a version of a file, or its removal. Of several
+ * records of one tag (or of the note) of the same thing that with the latest time_ns
+ * counts, then that with the greatest instance, then with the greatest seq.
+ */
+struct shfs_rec_note {
+	uint32_t removed; /* 1: there is no such note or tag any more */
+	int64_t time_ns;
+	struct shfs_bytes command; /* its id, 16 hex digits; empty: a version is meant */
+	/* the version that was made at version_ns, of the file with that path (absolute)
+	 * of the tree (store/trees.h) that this boot of this host is of */
+	struct shfs_bytes host, boot_id, path;
+	int64_t version_ns;
+	struct shfs_bytes tag;  /* empty: text is the note */
+	struct shfs_bytes text; /* of the note; no NUL */
+};
+
 struct shfs_rec_lost {
 	uint64_t count; /* records since the last SHFS_REC_LOST */
 	int32_t error;  /* errno of the first loss */
@@ -411,6 +432,7 @@ struct shfs_record {
 		struct shfs_rec_program program;
 		struct shfs_rec_lookup lookup;
 		struct shfs_rec_exit exit;
+		struct shfs_rec_note note;
 		struct shfs_rec_session session;
 		struct shfs_rec_begin begin;
 		struct shfs_rec_finish finish;

@@ -148,6 +148,9 @@ static const struct {
 	  "SELECT path, host, since_ns, size, mtime_ns, phash, manager, package,"
 	  " version FROM v_program",
 	  true },
+	{ "note on",
+	  "SELECT iif(command = '', path, command), version_ns, tag, text, time_ns, host"
+	  " FROM v_note" },
 	{ "names looked up in", "SELECT root, begin_ns, list FROM v_lookup", true },
 	{ "file", "SELECT path, root, versions, present, last_ns, directory FROM v_file",
 	  true },

@@ -31,6 +31,7 @@ int shfs_forget_add(struct shfs_forget *f, enum shfs_forget_kind kind, int64_t i
 		[SHFS_FORGET_ACCESS] = &f->accesses,
 		[SHFS_FORGET_VERSION] = &f->versions,
 		[SHFS_FORGET_FILE] = &f->files,
+		[SHFS_FORGET_NOTE] = &f->notes,
 	};
 
 	return shfs_ids_add(lists[kind], id);
@@ -419,6 +420,34 @@ static int add_programs(struct shfs_forget *f)
 	return r;
 }
 
+/* A note goes with what it is about. */
+#define NOTES                                                                            \
+	"SELECT n.note_id, c.command_id, v.file_id << 32 | v.n, n.path FROM note n"      \
+	" LEFT JOIN command c ON n.command <> '' AND c.id = n.command"                   \
+	" LEFT JOIN v_version v ON n.command = '' AND v.time_ns = n.version_ns"          \
+	"  AND v.file_id = (SELECT p.file_id FROM v_path p"                              \
+	"   WHERE p.dir = path_dir(n.path) AND p.name_key = name_key(path_name(n.path))" \
+	"   AND +p.name = path_name(n.path))"
+
+static int add_notes(struct shfs_forget *f)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get_args(f->index, &stmt, NOTES, NULL, 0);
+
+	while (r > 0) {
+		int64_t path = forget_key_of_path(shfs_bytes_column(stmt, 3));
+		bool goes = shfs_ids_has(&f->commands, sqlite3_column_int64(stmt, 1)) ||
+		            shfs_ids_has(&f->versions, sqlite3_column_int64(stmt, 2)) ||
+		            shfs_ids_has(&f->paths, path);
+
+		r = goes ? shfs_ids_add(&f->notes, sqlite3_column_int64(stmt, 0)) : 0;
+		if (!r)
+			r = shfs_sql_next(f->index, stmt);
+	}
+	shfs_ids_sort(&f->notes);
+	return r;
+}
+
 int forget_complete(struct shfs_forget *f)
 {
 	int r = 0;
@@ -448,5 +477,7 @@ int forget_complete(struct shfs_forget *f)
 	if (!r)
 		r = shfs_paths_of(f->index, f->files.ids, f->files.n, add_key_of_path, f);
 	shfs_ids_sort(&f->paths);
+	if (!r)
+		r = add_notes(f);
 	return r ? r : add_programs(f);
 }

@@ -18,7 +18,7 @@ struct shfs_forget {
 	struct shfs_trees *trees;
 
 	/* Ids to forget; sorted, once all are there. */
-	struct shfs_ids commands, processes, accesses, versions, files, programs;
+	struct shfs_ids commands, processes, accesses, versions, files, programs, notes;
 	/* Keys of paths, and of contents at their paths, to forget. */
 	struct shfs_ids paths, contents;
 

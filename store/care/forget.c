@@ -202,6 +202,8 @@ static enum verdict judge_record(struct reading *s, struct shfs_record *rec, boo
 		return s->row && shfs_ids_has(&s->f->processes, s->row) ? DROP : KEEP;
 	if (rec->type == SHFS_REC_PROGRAM)
 		return s->row && shfs_ids_has(&s->f->programs, s->row) ? DROP : KEEP;
+	if (rec->type == SHFS_REC_NOTE)
+		return s->row && shfs_ids_has(&s->f->notes, s->row) ? DROP : KEEP;
 	if (rec->type == SHFS_REC_LOOKUP)
 		return judge_lookup(s, rec);
 	forget_read_paths(rec, forget_path_bytes(&s->root), &s->path, &s->path2);
@@ -420,6 +422,7 @@ int shfs_forget_measure(struct shfs_forget *f, struct shfs_forget_stats *out)
 	stats.elsewhere = f->same.n;
 	stats.accesses = f->accesses.n;
 	stats.versions = f->versions.n;
+	stats.notes = f->notes.n;
 	stats.objects = f->objects.n;
 	if (!r)
 		*out = stats;
@@ -632,7 +635,7 @@ int shfs_forget_run(struct shfs_forget *f)
 
 struct handing_out {
 	struct shfs_rewrite *segment;
-	bool has_files; /* the segment has records of files */
+	bool has_files; /* the segment has records of files, or notes */
 	const struct shfs_handed_out *to;
 	struct shfs_objects objects;
 };
@@ -660,7 +663,7 @@ static int hand_out_record(struct reading *s, size_t file, struct shfs_record *r
 	if (r || verdict == DROP)
 		return r;
 	h->has_files |= rec->type == SHFS_REC_ACCESS || rec->type == SHFS_REC_PREIMAGE ||
-	                rec->type == SHFS_REC_PATHOP;
+	                rec->type == SHFS_REC_PATHOP || rec->type == SHFS_REC_NOTE;
 	return shfs_objects_add_of(&h->objects, rec);
 }
 
@@ -763,7 +766,7 @@ static void free_lists(struct shfs_forget *f)
 	struct shfs_ids *lists[] = { &f->commands, &f->processes, &f->accesses,
 		                     &f->versions, &f->files,     &f->paths,
 		                     &f->contents, &f->known,     &f->same,
-		                     &f->gone,     &f->programs };
+		                     &f->gone,     &f->programs,  &f->notes };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		shfs_ids_free(lists[i]);

@@ -56,6 +56,7 @@ enum shfs_forget_kind {
 	                      * did outside of commands */
 	SHFS_FORGET_ACCESS,
 	SHFS_FORGET_VERSION, /* with those that have its content by a rename or link */
+	SHFS_FORGET_NOTE,    /* one record of v_note_record */
 	SHFS_FORGET_FILE, /* all versions and accesses of a path, and what it was before
 	                   * it was renamed or linked to that path */
 };
@@ -69,6 +70,7 @@ void shfs_forget_everywhere(struct shfs_forget *forget);
 struct shfs_forget_stats {
 	uint64_t commands, processes; /* processes of no command */
 	uint64_t accesses, versions;
+	uint64_t notes;          /* records of notes and tags */
 	uint64_t elsewhere;      /* versions of the same contents, which stay */
 	uint64_t objects, bytes; /* objects that nothing names any more; stored bytes */
 };
@@ -90,8 +92,8 @@ _must_check_ int shfs_forget_run(struct shfs_forget *forget);
 /*
  * Hands out what stays, instead of forgetting: the files of a journal that holds nothing
  * else, then the objects that these name, each once. A segment is as shfs_rewrite makes
- * it, a hook log as it is, with blanks. A segment without records of files is left out.
- * Stops when a function returns non-zero, and returns that.
+ * it, a hook log as it is, with blanks. A segment without records of files or notes is
+ * left out. Stops when a function returns non-zero, and returns that.
  */
 struct shfs_handed_out {
 	int (*file)(const char *host, const char *name, const struct shfs_buf *bytes,

@@ -696,6 +696,9 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 	case SHFS_REC_EXIT:
 		ing->producer.records++;
 		return shfs_exit_add(ing, rec);
+	case SHFS_REC_NOTE:
+		ing->producer.records++;
+		return shfs_note_add(ing, rec);
 	case SHFS_REC_ACCESS:
 		return apply_use(ing, rec, rec->access.process, apply_access);
 	case SHFS_REC_PATHOP:

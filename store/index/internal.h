@@ -623,6 +623,11 @@ _must_check_ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
 _must_check_ int shfs_chunks_flush(struct shfs_ingest *ing);
 void shfs_chunks_forget(struct shfs_ingest *ing);
 
+/* --- note.c --- */
+
+/* Adds a NOTE record of the current producer. */
+_must_check_ int shfs_note_add(struct shfs_ingest *ing, const struct shfs_record *rec);
+
 /* --- former.c --- */
 
 /* Adds what an access did away with, if anything is known of it. held: a version, as

@@ -43,6 +43,11 @@ static void touch(const struct shfs_record *rec)
 	}
 	if (rec->type == SHFS_REC_LOOKUP)
 		touch_list(rec->lookup.list);
+	if (rec->type == SHFS_REC_NOTE) {
+		fuzz_touch(rec->note.command);
+		fuzz_touch(rec->note.path);
+		fuzz_touch(rec->note.text);
+	}
 	if (rec->type == SHFS_REC_PROGRAM) {
 		fuzz_touch(rec->program.path);
 		fuzz_touch(rec->program.version);

@@ -114,6 +114,26 @@ static inline void records_get_small(unsigned n, struct shfs_record *r)
 			.max_rss_kib = 102400,
 		};
 		break;
+	case 10:
+		r->type = SHFS_REC_NOTE;
+		r->note = (struct shfs_rec_note){
+			.removed = 1,
+			.time_ns = -1,
+			.host = shfs_bytes_str("hosta"),
+			.boot_id = shfs_bytes_str("0b1d2c3e-0000-4000-8000-000000000000"),
+			.path = shfs_bytes_str("/home/u/project/a b"),
+			.version_ns = INT64_MAX,
+			.tag = shfs_bytes_str("fig2"),
+		};
+		break;
+	case 11:
+		r->type = SHFS_REC_NOTE;
+		r->note = (struct shfs_rec_note){
+			.time_ns = 1700000000000000000,
+			.command = shfs_bytes_str("0123456789abcdef"),
+			.text = shfs_bytes_str("the good one\nsee fig. 2"),
+		};
+		break;
 	}
 }
 
@@ -185,7 +205,10 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 		r.type = SHFS_REC_LOOKUP;
 		r.lookup = records_lookup;
 		break;
-	case 10:
+	case 10 ... 11:
+		records_get_small(n, &r);
+		break;
+	case 12:
 		r.type = SHFS_REC_END;
 		break;
 	default:
@@ -334,6 +357,17 @@ static inline void records_same_payload(const struct shfs_record *a,
 		assert_true(a->exit.user_us == b->exit.user_us);
 		assert_true(a->exit.system_us == b->exit.system_us);
 		assert_true(a->exit.max_rss_kib == b->exit.max_rss_kib);
+		break;
+	case SHFS_REC_NOTE:
+		assert_int_equal(a->note.removed, b->note.removed);
+		assert_true(a->note.time_ns == b->note.time_ns);
+		records_same_bytes(a->note.command, b->note.command);
+		records_same_bytes(a->note.host, b->note.host);
+		records_same_bytes(a->note.boot_id, b->note.boot_id);
+		records_same_bytes(a->note.path, b->note.path);
+		assert_true(a->note.version_ns == b->note.version_ns);
+		records_same_bytes(a->note.tag, b->note.tag);
+		records_same_bytes(a->note.text, b->note.text);
 		break;
 	case SHFS_REC_PROGRAM:
 		assert_true(a->program.process == b->program.process);

@@ -299,3 +299,21 @@ CREATE TABLE former (
 -- The accesses of each file, in sorted runs of pages (byfile.c).
 CREATE TABLE run (run_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;
 CREATE TABLE run_page (page_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
+
+-- Notes and tags, also those that were replaced or removed: v_note has what counts. command:
+-- the id of one, or '': then it is about the version of path that was made at version_ns.
+CREATE TABLE note (
+	note_id INTEGER PRIMARY KEY,
+	producer_id INTEGER NOT NULL,
+	origin TEXT NOT NULL,           -- the producer's instance
+	seq INTEGER NOT NULL,
+	command TEXT NOT NULL,
+	path TEXT NOT NULL,
+	version_ns INTEGER NOT NULL,
+	tag TEXT NOT NULL,              -- '': text is the note
+	text TEXT NOT NULL,
+	removed INTEGER NOT NULL,
+	time_ns INTEGER NOT NULL
+) STRICT;
+CREATE INDEX note_target ON note (command, path, version_ns, tag);
+CREATE INDEX note_path ON note (path, version_ns);

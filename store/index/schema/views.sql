@@ -3,6 +3,20 @@
 -- (host, path2) is a scalar subquery: it costs nothing if it is not selected, and the
 -- planner cannot begin with it.
 
+-- All notes and tags that were written, and those that count: the latest of each.
+CREATE VIEW v_note_record AS
+SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.removed, n.time_ns
+FROM note n;
+
+CREATE VIEW v_note AS
+SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.time_ns,
+	(SELECT b.host FROM producer p JOIN boot b USING (boot_id)
+		WHERE p.producer_id = n.producer_id) AS host
+FROM note n
+WHERE n.removed = 0 AND NOT EXISTS (SELECT 1 FROM note m WHERE m.command = n.command
+	AND m.path = n.path AND m.version_ns = n.version_ns AND m.tag = n.tag
+	AND (m.time_ns, m.origin, m.seq) > (n.time_ns, n.origin, n.seq));
+
 -- The strings, unpacked.
 CREATE VIEW string_text_of AS
 SELECT s.string_id,
@@ -30,6 +44,7 @@ SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	iif(c.task_id IS NULL, c.end_ns, command_last_ns(c.command_id)) AS end_ns, c.status,
 	s.invoker, coalesce(c.shell, s.shell) AS shell, c.task_id AS process_id,
 	c.user_us, c.system_us, c.max_rss_kib,
+	EXISTS (SELECT 1 FROM v_note n WHERE n.command = c.id) AS noted,
 	command_accesses(c.command_id) AS n_accesses,
 	(SELECT count(DISTINCT a.file_id) FROM access a
 		WHERE a.command_id = c.command_id AND a.is_read) AS n_read,
@@ -166,10 +181,12 @@ WHERE a.is_shown;
 CREATE VIEW v_former AS SELECT access_id, n & 0xffffffff AS n,
 	nullif(n >> 32, 0) AS file_id, data FROM former;
 
+-- What `shfs note` writes is no recording of a project.
 CREATE VIEW v_producer AS
 SELECT p.producer_id, b.host, p.kind, p.root, p.pid, b.boot AS boot_id, p.begin_ns,
 	p.end_ns, p.dead, p.records, p.lost
-FROM producer p JOIN boot b USING (boot_id);
+FROM producer p JOIN boot b USING (boot_id)
+WHERE p.kind <> 'note';
 
 -- A gap ends with the next begin of a recording of that project on that host.
 CREATE VIEW v_gap AS
@@ -178,7 +195,7 @@ SELECT p.producer_id, b.host, p.root, p.last_ns AS begin_ns,
 		WHERE q.root = p.root AND q.begin_ns > p.begin_ns AND q.kind = p.kind
 			AND c.host = b.host) AS end_ns
 FROM producer p JOIN boot b USING (boot_id)
-WHERE p.dead = 1 AND p.end_ns IS NULL;
+WHERE p.dead = 1 AND p.end_ns IS NULL AND p.kind <> 'note';
 
 CREATE VIEW v_stats AS
 SELECT (SELECT count(*) FROM command) AS commands,

@@ -183,7 +183,7 @@ static struct shfs_content draw_content(void)
 
 static void draw_record(struct shfs_record *rec, uint64_t seq, struct shfs_time near)
 {
-	assert_true(records_get(draw(4) ? 2 : draw(11), rec));
+	assert_true(records_get(draw(4) ? 2 : draw(13), rec));
 	rec->seq = draw(9) ? seq : draw_number();
 	rec->time = draw_time(near);
 	if (rec->type == SHFS_REC_ACCESS) {

@@ -47,7 +47,7 @@ static void each_record_comes_back(void **state)
 		if (sealed) { /* and the END that close adds */
 			assert_int_equal(shfs_segment_next(s, &back), 1);
 			assert_int_equal(back.type, SHFS_REC_END);
-			assert_int_equal(back.seq, 12);
+			assert_int_equal(back.seq, 14);
 		}
 		assert_int_equal(shfs_segment_next(s, &back), 0);
 		assert_int_equal(shfs_segment_next(s, &back), 0);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Adds notes and tags that users have given to commands and versions: all of them, also
+ * those that were replaced. The view v_note has those that count. */
+#include "store/index/internal.h"
+
+#include <string.h>
+
+#define ID_DIGITS 16 /* of a command */
+
+static bool is_id(struct shfs_bytes id)
+{
+	return id.len == ID_DIGITS &&
+	       strspn(strndupa(id.data, id.len), "0123456789abcdef") == ID_DIGITS;
+}
+
+static bool is_absolute(struct shfs_bytes path)
+{
+	return path.len > 1 && path.data[0] == '/' &&
+	       shfs_is_plausible_path((struct shfs_bytes){ path.data + 1, path.len - 1 });
+}
+
+static bool is_text(struct shfs_bytes text, size_t max)
+{
+	return text.len <= max && !(text.len && memchr(text.data, 0, text.len));
+}
+
+static bool is_plausible(const struct shfs_rec_note *n)
+{
+	bool of_command = n->command.len;
+
+	return (of_command ? is_id(n->command) && !n->path.len : is_absolute(n->path)) &&
+	       is_text(n->tag, SHFS_NOTE_TAG_MAX) &&
+	       is_text(n->text, SHFS_NOTE_TEXT_MAX) && n->removed <= 1 &&
+	       !(n->tag.len && n->text.len);
+}
+
+static int64_t sane_ns(int64_t ns)
+{
+	return MAX(-INT64_MAX / 4, MIN(ns, INT64_MAX / 4));
+}
+
+int shfs_note_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_note *n = &rec->note;
+	struct shfs_bytes path;
+	int r;
+
+	if (!is_plausible(n))
+		return SHFS_DROPPED;
+	r = shfs_path_in_tree(ing, shfs_trees_of_boot(ing->trees, n->host, n->boot_id),
+	                      n->path, &path);
+	if (!r)
+		r = shfs_sql_run(
+			ing->index,
+			"INSERT INTO note (producer_id, origin, seq, command, path,"
+			" version_ns, tag, text, removed, time_ns) VALUES (?1, (SELECT"
+			" CAST(instance AS TEXT) FROM producer WHERE producer_id = ?1),"
+			" ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+			shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
+			shfs_arg_text(n->command), shfs_arg_text(path),
+			shfs_arg_int(sane_ns(n->version_ns)), shfs_arg_text(n->tag),
+			shfs_arg_text(n->text), shfs_arg_int(n->removed),
+			shfs_arg_int(sane_ns(n->time_ns)));
+	if (!r)
+		ing->row = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
