@@ -31,6 +31,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_run,
 	&shfs_cmd_history,
 	&shfs_cmd_search,
+	&shfs_cmd_note,
 	&shfs_cmd_show,
 	&shfs_cmd_log,
 	&shfs_cmd_why,

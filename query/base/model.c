@@ -214,6 +214,7 @@ int shfs_command_from_row(struct shfs_rows *rows, struct shfs_command_row *out)
 		.hidden = shfs_rows_int(rows, 9),
 		.redacted = shfs_rows_int(rows, 10),
 		.invoker = column_dup(rows, 11),
+		.noted = shfs_rows_int(rows, 12),
 	};
 
 	if (!c.id || !c.session || !c.host || !c.cwd || !c.text || !c.invoker) {
@@ -690,11 +691,11 @@ size_t shfs_show_columns(void)
 const struct shfs_style shfs_style_colors = { "\033[33m", "\033[31m", "\033[2m",
 	                                      "\033[1m", "\033[m" };
 
+const struct shfs_style shfs_style_none = { "", "", "", "", "" };
+
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx)
 {
-	static const struct shfs_style none = { "", "", "", "", "" };
-
-	return shfs_context_color(ctx) ? &shfs_style_colors : &none;
+	return shfs_context_color(ctx) ? &shfs_style_colors : &shfs_style_none;
 }
 
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style, const char *text)

@@ -70,11 +70,12 @@ struct shfs_command_row {
 	int64_t begin_ns, end_ns, status;
 	bool ended, has_status, hidden;
 	bool redacted; /* text had secrets */
+	bool noted;    /* it has a note or a tag (query/history/notes.h) */
 };
 
 #define SHFS_COMMAND_COLUMNS                                                             \
 	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden,"   \
-	" redacted, invoker "
+	" redacted, invoker, noted "
 
 /* The shell that the command was typed into, or given to: "bash", "zsh", "fish", "sh"; or
  * unknown. */
@@ -261,7 +262,7 @@ struct shfs_style {
 	const char *id, *bad, *dim, *bold, *off;
 };
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx);
-extern const struct shfs_style shfs_style_colors;
+extern const struct shfs_style shfs_style_colors, shfs_style_none;
 /* Shows why a content could not be copied out of the store: error is a negative errno. */
 void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,
                              int error);

@@ -327,6 +327,25 @@ static int choose_forgotten(struct job *j)
 	return r || of_versions ? r : take_accesses(j);
 }
 
+/* Takes the notes with that text or tag, replaced and removed ones too, whatever they are
+ * about: if it is all that is asked for. */
+static int take_notes(struct job *j)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	const char *text = shfs_filter_text(&commands, SHFS_FILTER_GREP);
+	int r;
+
+	if (commands.n != 1 || !text || commands.no_command || j->of_files)
+		return 0;
+	r = shfs_rows_open_str(j->index,
+	                       "SELECT note_id FROM v_note_record"
+	                       " WHERE instr(text, ?1) > 0 OR instr(tag, ?1) > 0",
+	                       text, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = shfs_forget_add(j->forget, SHFS_FORGET_NOTE, shfs_rows_int(rows, 0));
+	return r;
+}
+
 /* --- one pass --- */
 
 static void job_end(struct job *j)
@@ -355,7 +374,7 @@ static int job_begin(struct job *j, bool to_forget)
 		code = take_operand(j, j->argv[i]);
 	if (!code)
 		code = shfs_filter_resolve(&files, j->ctx, j->index);
-	r = code ? 0 : choose_forgotten(j);
+	r = code ? 0 : choose_forgotten(j) ?: take_notes(j);
 	shfs_filter_cut(&files, n);
 	if (opts.everywhere)
 		shfs_forget_everywhere(j->forget);
@@ -369,7 +388,7 @@ static int check_any(const struct job *j)
 {
 	const struct shfs_forget_stats *s = &j->stats;
 
-	if (s->commands || s->processes || s->accesses || s->versions)
+	if (s->commands || s->processes || s->accesses || s->versions || s->notes)
 		return 0;
 	if (j->finished)
 		return -1;
@@ -389,6 +408,7 @@ static int json_forget(const struct job *j, bool done)
 	shfs_json_int(&json, "processes", (int64_t)j->stats.processes);
 	shfs_json_int(&json, "accesses", (int64_t)j->stats.accesses);
 	shfs_json_int(&json, "versions", (int64_t)j->stats.versions);
+	shfs_json_int(&json, "notes", (int64_t)j->stats.notes);
 	shfs_json_int(&json, "elsewhere", (int64_t)j->stats.elsewhere);
 	shfs_json_int(&json, "objects", (int64_t)j->stats.objects);
 	shfs_json_int(&json, "bytes", (int64_t)j->stats.bytes);
@@ -402,6 +422,9 @@ static void show_forget_counts(struct shfs_buf *out, const struct shfs_forget_st
 	if (s->processes)
 		shfs_buf_printf(out, "%" PRIu64 " process%s of no command, ",
 		                s->processes, s->processes == 1 ? "" : "es");
+	if (s->notes)
+		shfs_buf_printf(out, "%" PRIu64 " note%s, ", s->notes,
+		                shfs_plural(s->notes));
 	shfs_buf_printf(out,
 	                "%" PRIu64 " access%s, %" PRIu64 " version%s; %" PRIu64
 	                " content%s, ",

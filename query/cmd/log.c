@@ -115,14 +115,18 @@ static int show_patch(struct log *l, const struct shfs_version *v)
 static int json_log_version(struct log *l, const struct shfs_version *v)
 {
 	_cleanup_version_ struct shfs_version origin = { 0 };
+	_cleanup_notes_ struct shfs_notes notes = { 0 };
 	int r = v->origin_version_id
 	                ? shfs_version_load(l->index, v->origin_version_id, &origin)
 	                : 0;
 
+	if (r >= 0 && shfs_ids_has(&l->gone.noted, v->time_ns))
+		r = shfs_notes_of_version(l->index, v, &notes) ?: r;
 	if (r < 0)
 		return r;
 	shfs_json_object(&l->json, NULL);
 	shfs_version_json(&l->json, v);
+	shfs_notes_json(&l->json, &notes);
 	if (r) {
 		shfs_json_object(&l->json, "origin");
 		shfs_json_str(&l->json, "path", origin.path);

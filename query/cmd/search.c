@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINE_MAX 1000 /* columns of notes in a list */
+
 static struct {
 	bool interactive, list, json, all;
 	enum shfs_hay_kinds kinds; /* 0: both */
@@ -49,8 +51,11 @@ static int load_path(struct shfs_index *index, int64_t file_id, char **path)
 static int list_command(struct list *l, const struct shfs_hay *hay)
 {
 	_cleanup_command_ struct shfs_command_row c = { 0 };
+	_cleanup_notes_ struct shfs_notes notes = { 0 };
 	int r = shfs_command_load(l->index, hay->id, &c);
 
+	if (r > 0)
+		r = shfs_notes_of_command(l->index, &c, &notes) ?: r;
 	if (r <= 0)
 		return r;
 	r = shfs_show_id(l->index, &l->out, c.id);
@@ -58,6 +63,10 @@ static int list_command(struct list *l, const struct shfs_hay *hay)
 	shfs_time_show(&l->out, c.begin_ns);
 	shfs_buf_str(&l->out, "  ");
 	shfs_quote_display(&l->out, c.text, c.text_len);
+	if (shfs_notes_any(&notes)) {
+		shfs_buf_str(&l->out, "  # ");
+		shfs_notes_show(&l->out, &shfs_style_none, &notes, LINE_MAX);
+	}
 	shfs_buf_char(&l->out, '\n');
 	return r;
 }
@@ -82,10 +91,13 @@ static int json_found_command(struct list *l, const struct shfs_hay *hay)
 	_cleanup_entry_ struct shfs_entry e = { 0 };
 	int r = shfs_command_load(l->index, hay->id, &e.command);
 
+	if (r > 0)
+		r = shfs_notes_of_command(l->index, &e.command, &e.notes) ?: r;
 	if (r <= 0)
 		return r;
 	shfs_json_int(&l->json, "times", hay->times);
 	shfs_entry_json_head(&l->json, &e);
+	shfs_notes_json(&l->json, &e.notes);
 	return 0;
 }
 

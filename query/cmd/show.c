@@ -464,6 +464,10 @@ static int show_command_head(struct show *s)
 	if (!r)
 		r = show_given(s);
 	show_whole_text(s);
+	if (shfs_notes_any(&s->entry.notes)) {
+		shfs_notes_show_all(&s->out, s->style, &s->entry.notes, INDENT);
+		shfs_buf_char(&s->out, '\n');
+	}
 	show_definitions(s);
 	return r;
 }

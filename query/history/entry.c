@@ -53,6 +53,8 @@ int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id, int64
 	if (!r)
 		r = put_nearest_first(&e.uses,
 		                      is_process ? e.process.cwd : e.command.cwd);
+	if (!r && !is_process)
+		r = shfs_notes_of_command(index, &e.command, &e.notes);
 	if (r)
 		return r;
 	*out = e;
@@ -65,6 +67,7 @@ void shfs_entry_clear(struct shfs_entry *e)
 	shfs_command_clear(&e->command);
 	shfs_process_clear(&e->process);
 	shfs_uses_clear(&e->uses);
+	shfs_notes_clear(&e->notes);
 }
 
 /* --- the command --- */
@@ -472,6 +475,12 @@ int shfs_entry_show(struct shfs_index *index, const struct shfs_entry_view *view
 
 	shfs_buf_char(out, '\n');
 	show_circumstances(view, e, out);
+	if (shfs_notes_any(&e->notes)) {
+		show_entry_label(view->style, "note", out);
+		shfs_notes_show(out, view->style, &e->notes,
+		                view->columns - INDENT - LABEL);
+		shfs_buf_char(out, '\n');
+	}
 	if (!r)
 		r = show_uses_by_kind(view, &e->uses, out);
 	return out->failed ? -ENOMEM : r;
@@ -558,6 +567,7 @@ void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)
 {
 	shfs_entry_json_head(json, e);
 	if (!e->is_process) {
+		shfs_notes_json(json, &e->notes);
 		shfs_json_int(json, "skipped", e->uses.n_skipped);
 		shfs_json_int(json, "incomplete", e->uses.n_incomplete);
 	}

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "query/base/json.h"
+#include "query/history/notes.h"
 #include "query/history/uses.h"
 
 struct shfs_entry {
@@ -15,6 +16,7 @@ struct shfs_entry {
 	int64_t job; /* only this job of the command: the process_id of its program; 0:
 	              * all */
 	struct shfs_uses uses;
+	struct shfs_notes notes; /* of the command */
 };
 
 /* Loads an entry: 1; 0 if there is no such command or process; or a negative errno. max:

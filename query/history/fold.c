@@ -21,6 +21,11 @@ static bool is_same_maker(const struct shfs_version *a, const struct shfs_versio
 	       (a->command_id || a->process_id == b->process_id);
 }
 
+static bool is_noted(const struct shfs_gone_list *gone, const struct shfs_version *v)
+{
+	return gone && shfs_ids_has(&gone->noted, v->time_ns);
+}
+
 static bool fits(const struct pending *p, const struct shfs_gone_list *gone,
                  const struct shfs_version *v)
 {
@@ -30,6 +35,7 @@ static bool fits(const struct pending *p, const struct shfs_gone_list *gone,
 	       !stands_alone(v) && !stands_alone(beside) &&
 	       shfs_version_why_not_archived(v->flags) ==
 	               shfs_version_why_not_archived(beside->flags) &&
+	       !is_noted(gone, v) && !is_noted(gone, beside) &&
 	       !(gone && shfs_gone_find(gone, MIN(v->n, beside->n)));
 }
 

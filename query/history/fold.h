@@ -20,7 +20,7 @@ typedef int shfs_fold_entry(void *arg, const struct shfs_version *newest,
  * file, and in order of n, up or down. fold: versions that follow one another are one
  * entry, if the same command (or process that is in none) made them, nothing else
  * happened between them (gone; NULL: not looked at), and nothing is to be told of one
- * alone (it is incomplete, or not archived for another reason).
+ * alone (it is incomplete, not archived for another reason, or noted).
  * Returns 0, what entry returned, or a negative errno.
  */
 _must_check_ int shfs_fold_each(struct shfs_rows *rows, bool fold,

@@ -143,6 +143,21 @@ static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
 	return 0;
 }
 
+static int load_noted(struct shfs_index *index, int64_t file_id, struct shfs_ids *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_ints(
+		index,
+		"SELECT version_ns FROM v_note WHERE command = '' AND"
+		" path = (SELECT path FROM v_path WHERE file_id = ?1)",
+		SHFS_INTS(file_id), &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = shfs_ids_add(out, shfs_rows_int(rows, 0));
+	shfs_ids_sort(out);
+	return r;
+}
+
 int shfs_gone_load(struct shfs_index *index, int64_t file_id, struct shfs_gone_list *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -156,7 +171,7 @@ int shfs_gone_load(struct shfs_index *index, int64_t file_id, struct shfs_gone_l
 	               : shfs_rows_open_ints(index, sql.data, SHFS_INTS(file_id), &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = add_gone(out, rows);
-	return r;
+	return r ? r : load_noted(index, file_id, &out->noted);
 }
 
 void shfs_gone_clear(struct shfs_gone_list *gone)
@@ -164,6 +179,7 @@ void shfs_gone_clear(struct shfs_gone_list *gone)
 	for (size_t i = 0; i < gone->n; i++)
 		free(gone->list[i].path2);
 	free(gone->list);
+	shfs_ids_free(&gone->noted);
 	*gone = (struct shfs_gone_list){ 0 };
 }
 
@@ -294,8 +310,10 @@ static int show_notes(const struct shfs_version_view *view, struct shfs_buf *out
                       const struct shfs_version *v)
 {
 	const char *why = shfs_version_why_not_archived(v->flags);
+	_cleanup_notes_ struct shfs_notes notes = { 0 };
 	int64_t same;
-	int r = same_before(view, v, &same);
+	int r = same_before(view, v, &same)
+	                ?: shfs_notes_of_version(view->index, v, &notes);
 
 	if (same)
 		shfs_buf_printf(out, INDENT "%sthe content of @%lld again%s\n",
@@ -305,6 +323,12 @@ static int show_notes(const struct shfs_version_view *view, struct shfs_buf *out
 	if (v->flags & SHFS_CONTENT_INCOMPLETE)
 		show_note(view, out, view->style->bad, "incomplete: %s",
 		          "it changed while it was captured");
+	if (shfs_notes_any(&notes)) {
+		shfs_buf_str(out, INDENT);
+		shfs_notes_show(out, view->style, &notes,
+		                view->columns - MIN(view->columns, strlen(INDENT)));
+		shfs_buf_char(out, '\n');
+	}
 	return r;
 }
 

@@ -36,6 +36,7 @@ struct shfs_gone {
 struct shfs_gone_list {
 	struct shfs_gone *list;
 	size_t n, cap;
+	struct shfs_ids noted; /* time_ns of versions that have notes (notes.h); sorted */
 };
 
 /* Loads all of a file at once: one look-up for each version would take quadratic time.

@@ -12,13 +12,21 @@
 #define TEXT_MAX  4096 /* bytes of a text that is searched */
 #define ROWS_MORE 256  /* between two looks at the clock */
 
+/* Adds notes and tags behind the text: "make  # the good one #fig2". */
+#define WITH_NOTES(text, condition)                                                      \
+	" " text " || coalesce((SELECT '  # ' || group_concat(iif(n.tag = '', n.text,"   \
+	" '#' || n.tag), ' ') FROM v_note n WHERE " condition "), '') "
+
 /* Newest first: a later row with the same text is an earlier run. */
 #define COMMANDS                                                                         \
-	"SELECT command_id, begin_ns, text, status FROM v_command"                       \
-	" WHERE NOT hidden ORDER BY begin_ns DESC"
+	"SELECT command_id, begin_ns, iif(noted, " WITH_NOTES(                           \
+		"text", "n.command = c.id") ", text), status FROM v_command c"           \
+					    " WHERE NOT hidden ORDER BY begin_ns DESC"
 #define FILES                                                                            \
-	"SELECT file_id, last_ns, path, versions, present FROM v_file f WHERE NOT "      \
-	"directory"
+	"SELECT file_id, last_ns, " WITH_NOTES(                                          \
+		"path", "n.command = '' AND n.path = f.path") ", versions, present"      \
+							      " FROM v_file f WHERE "    \
+							      "NOT directory"
 /* Excludes files that a command made and removed itself. */
 #define NO_TEMPORARY                                                                     \
 	" AND (present OR versions > 1 OR NOT EXISTS (SELECT 1 FROM v_access a"          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * haystack.h - the texts of all commands and the names of all files, in memory, to be
- * searched at each key.
+ * searched at each key; with their notes behind a "#" (query/history/notes.h).
  *
  * A text that was run several times is there once, with its last run. Loading goes in
  * slices, so that keys need not wait for it.

@@ -14,7 +14,7 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "enable", "disable", "init", "record", "run", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
+    "mount", "umount", "enable", "disable", "init", "record", "run", "history", "search", "note", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
     "map", "web", "export", "import", "remote", "push", "pull", "clone", "fetch", "publish",
     "browse", "cat", "diff", "restore", "undelete", "undo", "try", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
 ]  # fmt: skip
