@@ -3,6 +3,7 @@
 #include "query/base/context.h"
 #include "query/base/model.h"
 #include "query/history/version-spec.h"
+#include "query/team/ask.h"
 
 #include "common/buf.h"
 #include "common/debug.h"
@@ -462,6 +463,9 @@ static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 	if (code)
 		return code;
 	ctx->at_once = command->at_once;
+	code = shfs_db_url ? team_ask(ctx, shfs_db_url) : 0;
+	if (code)
+		return code;
 	if (command->alone)
 		shfs_context_alone(ctx);
 	code = command->check ? command->check(ctx, argc) : 0;

@@ -83,6 +83,14 @@ extern const struct shfs_command shfs_cmd_browse, shfs_cmd_cat, shfs_cmd_check,
 	shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_try, shfs_cmd_umount,
 	shfs_cmd_undelete, shfs_cmd_undo, shfs_cmd_web, shfs_cmd_why;
 
+/* The option of commands that can ask a team's database, and its value. */
+extern const char *shfs_db_url;
+#define SHFS_DB_OPTION                                                                   \
+	{                                                                                \
+		"db", 0, "URL", "ask a team's database: what others have shared",        \
+			.text = &shfs_db_url                                             \
+	}
+
 /* --- the context --- */
 
 /* Each of these opens on first use and keeps the result until the program ends. On

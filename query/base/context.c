@@ -24,6 +24,8 @@
 
 static struct shfs_context *current;
 
+const char *shfs_db_url;
+
 void shfs_context_begin(struct shfs_context *ctx)
 {
 	*ctx = (struct shfs_context){ .color = -1 };

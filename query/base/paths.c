@@ -315,6 +315,11 @@ int shfs_fail_if_empty(struct shfs_index *index)
 		return shfs_fail_index(index, r);
 	if (r && shfs_rows_int(rows, 0))
 		return 0;
+	if (shfs_db_url) {
+		shfs_error("the database has nothing that this role may see");
+		shfs_hint("docs/team.md says how its owner shares a project");
+		return SHFS_EXIT_NOT_FOUND;
+	}
 	shfs_error("nothing has been recorded yet");
 	shfs_hint("mount a project (shfs mount DIR) and work in it");
 	return SHFS_EXIT_NOT_FOUND;

@@ -285,6 +285,7 @@ const struct shfs_command shfs_cmd_history = {
 	  "also commands that touched no files, programs that no shell ran, files of "
 	  ".git",
 	  .flag = &filter.all },
+	SHFS_DB_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
 	.operands = { 0, -1 },

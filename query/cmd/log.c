@@ -291,6 +291,7 @@ const struct shfs_command shfs_cmd_log = {
 	{ "reverse", 'r', NULL, "oldest first", .flag = &opts.reverse },
 	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
 	  .flag = &opts.interactive },
+	SHFS_DB_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 1, 1 },

@@ -440,6 +440,11 @@ static int run_stats(struct shfs_context *ctx, struct shfs_index *index, int arg
 	struct stats s = { .ctx = ctx, .index = index };
 	int r;
 
+	if (opts.store && shfs_db_url) {
+		shfs_error("--store does not go with --db: contents are in no "
+		           "database");
+		return SHFS_EXIT_USAGE;
+	}
 	if (opts.store)
 		return shfs_stats_store(ctx, index, shfs_context_opened(ctx), opts.limit,
 		                        opts.json);
@@ -477,6 +482,7 @@ const struct shfs_command shfs_cmd_stats = {
 	{ "store", 0, NULL,
 	  "show the room that the store takes, and for which files, instead",
 	  .flag = &opts.store },
+	SHFS_DB_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, -1 },

@@ -620,6 +620,7 @@ const struct shfs_command shfs_cmd_why = {
 	{ "all", 'a', NULL, "also follow the files of version control (.git)",
 	  .flag = &opts.limits.all },
 	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
+	SHFS_DB_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 1, 1 },

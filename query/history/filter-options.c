@@ -254,7 +254,8 @@ static int read_file_content(struct shfs_store *store, struct shfs_index *index,
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 	r = shfs_read_fd(fd, max_bytes, &bytes);
 	if (!r)
-		r = shfs_object_find(store, bytes.data, bytes.len, &out->object);
+		r = shfs_index_find_object(index, bytes.data ?: "", bytes.len,
+		                           &out->object);
 	if (r < 0 && r != -EFBIG)
 		return r;
 	/* if no object has these bytes, a version may have only a fingerprint */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEAM_VERSION 1
+#define TEAM_VERSION 2
 #define APPLICATION  "shfs"
 #define VALUES_MAX   8
 #define COLUMNS_MAX  16
@@ -217,6 +217,31 @@ bool database_copy(struct database *db, const char *sql, const char *lines, size
 	return ok || fail(db);
 }
 
+bool database_copy_out(struct database *db, const char *sql, database_line_fn fn,
+                       void *arg)
+{
+	PGresult *result = libpq.PQexec(db->conn, sql);
+	ExecStatusType status = libpq.PQresultStatus(result);
+	char *line;
+	int len, stopped = 0;
+	bool ok = true;
+
+	libpq.PQclear(result);
+	if (status != PGRES_COPY_OUT)
+		return fail(db);
+	while ((len = libpq.PQgetCopyData(db->conn, &line, 0)) > 0) {
+		stopped = stopped ? stopped : fn(arg, line, (size_t)len);
+		libpq.PQfreemem(line);
+		if (stopped)
+			return false; /* the connection is of no more use */
+	}
+	while ((result = libpq.PQgetResult(db->conn))) {
+		ok &= libpq.PQresultStatus(result) == PGRES_COMMAND_OK;
+		libpq.PQclear(result);
+	}
+	return (ok && len == -1) || fail(db);
+}
+
 /* --- the schema --- */
 
 static int fail_schema(const char *why)
@@ -247,12 +272,12 @@ static int check_version(struct database *db)
 		return 0;
 	if (version <= 0)
 		return fail_schema("");
-	if (version > TEAM_VERSION) {
-		shfs_error("the database has version %" PRId64
-		           " of the tables, this shfs knows %d",
-		           version, TEAM_VERSION);
-		shfs_hint("upgrade shfs");
-	}
+	shfs_error("the database has version %" PRId64
+	           " of the tables, this shfs knows %d",
+	           version, TEAM_VERSION);
+	shfs_hint(version > TEAM_VERSION
+	                  ? "upgrade shfs"
+	                  : "DROP SCHEMA shfs CASCADE, then publish and share again");
 	return SHFS_EXIT_FAILURE;
 }
 

@@ -44,3 +44,10 @@ _must_check_ bool database_ask_int(struct database *db, const char *sql,
 /* Sends lines of COPY's text format; sql is the COPY. False after a message. */
 _must_check_ bool database_copy(struct database *db, const char *sql, const char *lines,
                                 size_t len);
+
+/* A line of COPY's text format with its newline, borrowed. Non-zero ends it. */
+typedef int (*database_line_fn)(void *arg, const char *line, size_t len);
+/* Runs a COPY to here and calls fn for each line. False after a message, or where fn has
+ * returned another value than 0: then the connection can only be closed. */
+_must_check_ bool database_copy_out(struct database *db, const char *sql,
+                                    database_line_fn fn, void *arg);

@@ -16,6 +16,7 @@
 	F(PQexecParams)                                                                  \
 	F(PQfinish)                                                                      \
 	F(PQfreemem)                                                                     \
+	F(PQgetCopyData)                                                                 \
 	F(PQgetResult)                                                                   \
 	F(PQgetisnull)                                                                   \
 	F(PQgetvalue)                                                                    \

@@ -78,6 +78,20 @@ static void batch_empty(struct pieces *p)
 	p->n_batch = 0;
 }
 
+/* Has whoever keeps a copy of the store ask again (fetch.h). The time makes that number
+ * another one in a database that was made anew. */
+static bool note_change(struct pieces *p)
+{
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+
+	shfs_buf_printf(&sql,
+	                "UPDATE shfs.store SET changes = greatest(changes + 1,"
+	                " (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint)"
+	                " WHERE store_id = %" PRId64,
+	                p->store_id);
+	return run_text(p, &sql);
+}
+
 static bool send_rows(struct pieces *p)
 {
 	_cleanup_buf_ struct shfs_buf copy = { 0 }, insert = { 0 };
@@ -109,7 +123,7 @@ static bool send_batch(struct pieces *p)
 	}
 	ok = database_run(p->db, "BEGIN") &&
 	     (!p->removals.len || run_text(p, &p->removals)) && send_rows(p) &&
-	     database_run(p->db, "COMMIT");
+	     note_change(p) && database_run(p->db, "COMMIT");
 	batch_empty(p);
 	return ok;
 }

@@ -49,10 +49,10 @@ static const struct table tables[] = {
 	{ "definition", "command_id", "cib", IS_ROW, false,
 	  "SELECT command_id, position, definition FROM v_definition"
 	  " ORDER BY command_id, position" },
-	{ "process", "process_id", "ihiiiiiitpbbbiiiiii", IS_PROCESS, true,
+	{ "process", "process_id", "ihiiiiiitpbbbiiiiiii", IS_PROCESS, true,
 	  "SELECT process_id, host, pid, start_ticks, ppid, pgid, sid, uid, exe, cwd,"
 	  " argv, streams, environment, program_id, command_id, session_id, first_ns,"
-	  " shell, n_accesses FROM v_process ORDER BY process_id" },
+	  " shell, n_accesses, outside FROM v_process ORDER BY process_id" },
 	{ "exit", "process_id", "qiiiii", IS_ROW, false,
 	  "SELECT process_id, command_id, status, user_us, system_us, max_rss_kib"
 	  " FROM v_exit ORDER BY process_id" },
@@ -67,10 +67,10 @@ static const struct table tables[] = {
 	  "SELECT p.file_id, p.path, p.dir, p.name, p.name_key, f.root, f.versions,"
 	  " f.present, f.last_ns, f.directory FROM v_path p LEFT JOIN v_file f"
 	  " USING (file_id) ORDER BY p.file_id" },
-	{ "version", "version_id", "ifitiiiiitiiiiii", IS_ROW, true,
+	{ "version", "version_id", "ifitiiiiitiiiiiii", IS_ROW, true,
 	  "SELECT version_id, file_id, n, object, flags, size, mode, mtime_ns, phash,"
 	  " source, origin_version_id, access_id, process_id, command_id, time_ns, "
-	  "carried"
+	  "carried, again"
 	  " FROM v_version ORDER BY file_id, n" },
 	{ "access", "access_id", "itiiiiiiifgbiiiiiii", IS_ROW, true,
 	  "SELECT access_id, op, is_open, flags, is_read, is_written, process_id,"
@@ -214,8 +214,8 @@ static int find_hosts(struct publish *p)
 /* --- a row as a line of COPY's text format --- */
 
 /* PostgreSQL's text is UTF-8 without NUL. Of one that is not, each byte that is not ASCII
- * becomes \xHH, and a backslash two. */
-static void put_text(struct shfs_buf *out, const char *text, size_t len)
+ * becomes \xHH, and a backslash two: true. */
+static bool put_text(struct shfs_buf *out, const char *text, size_t len)
 {
 	bool escaped = !shfs_is_utf8(text, len) || memchr(text, 0, len);
 
@@ -235,6 +235,7 @@ static void put_text(struct shfs_buf *out, const char *text, size_t len)
 		else
 			shfs_buf_char(out, (char)c);
 	}
+	return escaped;
 }
 
 static void put_bytes(struct shfs_buf *out, const char *data, size_t len)
@@ -248,17 +249,22 @@ static void put_bytes(struct shfs_buf *out, const char *data, size_t len)
 	}
 }
 
-static void put_column(struct shfs_buf *out, char kind, struct shfs_rows *rows, int col)
+/* Was it a text that had to be escaped? */
+static bool put_column(struct shfs_buf *out, char kind, struct shfs_rows *rows, int col)
 {
+	bool escaped = false;
+
 	shfs_buf_char(out, '\t');
 	if (shfs_rows_is_null(rows, col))
 		shfs_buf_str(out, "\\N");
 	else if (kind == 't' || kind == 'p' || kind == 'h')
-		put_text(out, shfs_rows_text(rows, col), shfs_rows_bytes(rows, col));
+		escaped = put_text(out, shfs_rows_text(rows, col),
+		                   shfs_rows_bytes(rows, col));
 	else if (kind == 'b')
 		put_bytes(out, shfs_rows_text(rows, col), shfs_rows_bytes(rows, col));
 	else
 		shfs_buf_int(out, shfs_rows_int(rows, col));
+	return escaped;
 }
 
 /* The tree of a row by what one of its columns names; 0 if that names none. */
@@ -284,12 +290,29 @@ static int32_t tree_by(const struct publish *p, char kind, struct shfs_rows *row
 	}
 }
 
+/* Adds the columns behind those of the view: the trees, and what is escaped. */
+static void end_line(struct shfs_buf *line, const struct table *table, int32_t tree,
+                     int32_t other, uint32_t escaped)
+{
+	if (table->in_tree)
+		shfs_buf_printf(line, "\t%" PRId32, tree);
+	if (strchr(table->kinds, 'g') && other != tree)
+		shfs_buf_printf(line, "\t%" PRId32, MAX(other, 0));
+	else if (strchr(table->kinds, 'g'))
+		shfs_buf_str(line, "\t\\N");
+	if (escaped)
+		shfs_buf_printf(line, "\t%" PRIu32, escaped);
+	else
+		shfs_buf_str(line, "\t\\N");
+}
+
 /* Makes p->line of a row. Returns its tree; NOT_OURS: it is not published. */
 static int32_t make_line(struct publish *p, const struct table *table,
                          struct shfs_rows *rows)
 {
 	int32_t tree = 0, other = 0;
 	bool has_other = false;
+	uint32_t escaped = 0;
 
 	p->line.len = 0;
 	for (int col = 0; table->kinds[col]; col++) {
@@ -305,16 +328,9 @@ static int32_t make_line(struct publish *p, const struct table *table,
 		}
 		if (tree == NOT_OURS)
 			return tree;
-		put_column(&p->line, kind, rows, col);
+		escaped |= (uint32_t)put_column(&p->line, kind, rows, col) << col;
 	}
-	if (table->in_tree)
-		shfs_buf_printf(&p->line, "\t%" PRId32, tree);
-	if (!strchr(table->kinds, 'g'))
-		return tree;
-	if (has_other && other != tree)
-		shfs_buf_printf(&p->line, "\t%" PRId32, MAX(other, 0));
-	else
-		shfs_buf_str(&p->line, "\t\\N");
+	end_line(&p->line, table, tree, has_other ? other : tree, escaped);
 	return tree;
 }
 
@@ -372,13 +388,15 @@ static int publish_table(struct publish *p, const struct table *table)
 static bool find_store(struct publish *p, const struct publish_options *o)
 {
 	const char *const values[] = { o->store, o->host, NULL };
+	const char *const all[] = { o->store, o->host, o->machine, o->home, NULL };
 	int64_t locked;
 
 	if (!o->dry_run &&
 	    !database_ask(p->db,
-	                  "INSERT INTO shfs.store (store, host) VALUES ($1, $2)"
+	                  "INSERT INTO shfs.store (store, host, machine, home)"
+	                  " VALUES ($1, $2, $3, $4)"
 	                  " ON CONFLICT (owner, store) DO NOTHING",
-	                  values, NULL, NULL))
+	                  all, NULL, NULL))
 		return false;
 	if (!database_ask_int(p->db,
 	                      "SELECT store_id FROM shfs.store WHERE owner = current_user"
@@ -458,6 +476,19 @@ static int publish_all(struct publish *p)
 	return r;
 }
 
+/* Notes that all is there. */
+static bool end_publish(struct database *db, const struct publish_options *o)
+{
+	return database_ask(
+		db,
+		"UPDATE shfs.store SET host = $2, machine = $3, home = $4,"
+		" published_ns ="
+		" (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint"
+		" WHERE owner = current_user AND store = $1",
+		(const char *const[]){ o->store, o->host, o->machine, o->home, NULL },
+		NULL, NULL);
+}
+
 int publish_index(struct database *db, struct shfs_index *index, bool is_there,
                   const struct publish_options *options, struct pieces_stats *stats)
 {
@@ -473,15 +504,7 @@ int publish_index(struct database *db, struct shfs_index *index, bool is_there,
 		return SHFS_EXIT_FAILURE;
 	if (r || options->dry_run)
 		return r;
-	return database_ask(
-		       db,
-		       "UPDATE shfs.store SET host = $2, published_ns ="
-		       " (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint"
-		       " WHERE owner = current_user AND store = $1",
-		       (const char *const[]){ options->store, options->host, NULL }, NULL,
-		       NULL)
-	               ? SHFS_EXIT_OK
-	               : SHFS_EXIT_FAILURE;
+	return end_publish(db, options) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
 int publish_remove(struct database *db, const char *store, bool *was_there)

@@ -7,7 +7,8 @@
 #include "store/index/index.h"
 
 struct publish_options {
-	const char *store, *host; /* its id, this host's name */
+	const char *store, *host;   /* its id, this host's name */
+	const char *machine, *home; /* as store/trees.h has them */
 	bool dry_run;
 };
 

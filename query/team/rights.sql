@@ -45,9 +45,9 @@ DO $do$
 DECLARE
 	t text;
 BEGIN
-	FOREACH t IN ARRAY ARRAY['session', 'command', 'definition', 'process', 'exit', 'program',
-		'lookup', 'file', 'version', 'access', 'former', 'producer', 'gap', 'stats',
-		'left_out']
+	FOREACH t IN ARRAY ARRAY['piece', 'session', 'command', 'definition', 'process', 'exit',
+		'program', 'lookup', 'file', 'version', 'access', 'former', 'producer', 'gap',
+		'stats', 'left_out']
 	LOOP
 		EXECUTE format('CREATE POLICY whole ON %I FOR SELECT USING'
 			' (store_id IN (SELECT store_id FROM whole_store))', t);

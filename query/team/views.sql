@@ -15,7 +15,7 @@ END
 $do$;
 
 CREATE VIEW v_store WITH (security_invoker) AS
-SELECT store_id, store, owner, host, published_ns FROM store;
+SELECT store_id, store, owner, host, published_ns, machine, home, changes FROM store;
 
 CREATE VIEW v_session WITH (security_invoker) AS
 SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns, end_ns, commands,
@@ -33,7 +33,7 @@ SELECT command_id, position, definition, store_id FROM definition;
 
 CREATE VIEW v_process WITH (security_invoker) AS
 SELECT process_id, host, pid, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv, streams,
-	environment, program_id, command_id, session_id, first_ns, shell, n_accesses, store_id
+	environment, program_id, command_id, session_id, first_ns, shell, n_accesses, outside, store_id
 FROM process;
 
 CREATE VIEW v_loose_process WITH (security_invoker) AS
@@ -62,7 +62,7 @@ FROM file WHERE versions IS NOT NULL;
 CREATE VIEW v_version WITH (security_invoker) AS
 SELECT version_id, v.file_id, f.path, n, object, decode(substr(object, 1, 6), 'hex') AS object_key,
 	flags, size, mode, mtime_ns, phash, source, origin_version_id, access_id, process_id,
-	command_id, time_ns, carried, v.store_id
+	command_id, time_ns, carried, again, v.store_id
 FROM version v LEFT JOIN file f ON f.store_id = v.store_id AND f.file_id = v.file_id;
 
 CREATE VIEW v_access WITH (security_invoker) AS

@@ -22,15 +22,19 @@ int shfs_facts_new(struct shfs_index *index, struct shfs_facts **out)
 {
 	struct shfs_facts *f = calloc(1, sizeof(*f));
 	int64_t accesses = 0;
-	int r = f ? shfs_sql_int(index, &accesses, "SELECT accesses FROM state")
-	          : -ENOMEM;
+	int r = !f ? -ENOMEM
+	        : index->is_mirror
+	                ? 0
+	                : shfs_sql_int(index, &accesses, "SELECT accesses FROM state");
 
 	if (r < 0) {
 		free(f);
 		return r;
 	}
 	f->index = index;
-	f->few = MAX((size_t)accesses / ACCESSES_PER_QUESTION, (size_t)FEW);
+	f->few = index->is_mirror
+	                 ? SIZE_MAX /* it has no other way than to be asked */
+	                 : MAX((size_t)accesses / ACCESSES_PER_QUESTION, (size_t)FEW);
 	*out = f;
 	return 0;
 }
@@ -70,7 +74,7 @@ int shfs_facts_load(struct shfs_facts *f)
 	int r = f->all ? 0 : shfs_sql_int(f->index, &pages, "PRAGMA cache_size");
 
 	f->few = SIZE_MAX;
-	if (f->all || r < 0)
+	if (f->all || f->index->is_mirror || r < 0)
 		return MIN(r, 0);
 	snprintf(restore, sizeof(restore), "PRAGMA cache_size = %lld", (long long)pages);
 	sqlite3_exec(db, "PRAGMA cache_size = -1024", NULL, NULL, NULL);
@@ -126,6 +130,10 @@ static int each_id(struct shfs_facts *f, const char *sql, int64_t version_id,
 
 int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, void *arg)
 {
+	static const char of_mirror[] =
+		"SELECT w.version_id FROM m_version v JOIN m_version w"
+		" ON object_key(w.object) = object_key(v.object) AND w.object = v.object"
+		" WHERE v.version_id = ? ORDER BY w.version_id";
 	static const char same[] =
 		"SELECT w.file_id << 32 | w.n FROM version v JOIN version w"
 		" ON substr(w.object, 1, 3) = substr(v.object, 1, 3)"
@@ -135,18 +143,23 @@ int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, voi
 
 	return r        ? r
 	       : f->all ? facts_all_same(f->all, version_id, fn, arg)
-	                : each_id(f, same, version_id, fn, arg);
+	                : each_id(f, f->index->is_mirror ? of_mirror : same, version_id,
+	                          fn, arg);
 }
 
 int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, void *arg)
 {
+	static const char of_mirror[] =
+		"SELECT version_id FROM m_version"
+		" WHERE origin_version_id = ? ORDER BY version_id";
 	static const char moved[] = "SELECT file_id << 32 | n FROM version"
 				    " WHERE origin_version_id = ? ORDER BY file_id, n";
 	int r = expect_question(f);
 
 	return r        ? r
 	       : f->all ? facts_all_moved(f->all, version_id, fn, arg)
-	                : each_id(f, moved, version_id, fn, arg);
+	                : each_id(f, f->index->is_mirror ? of_mirror : moved, version_id,
+	                          fn, arg);
 }
 
 /* --- files --- */
@@ -154,10 +167,13 @@ int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, vo
 static int look_at_path(struct shfs_facts *f, int64_t file_id, char **out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT d.path || '/' || f.name FROM file f"
-	                     " JOIN directory d USING (directory_id) WHERE f.file_id = ?",
-	                     shfs_arg_int(file_id));
+	int r = shfs_sql_get(
+		f->index, &stmt,
+		f->index->is_mirror
+			? "SELECT dir || '/' || name FROM m_file WHERE file_id = ?"
+			: "SELECT d.path || '/' || f.name FROM file f"
+			  " JOIN directory d USING (directory_id) WHERE f.file_id = ?",
+		shfs_arg_int(file_id));
 
 	if (r <= 0)
 		return r;
@@ -178,9 +194,13 @@ static int get_file_fact(struct shfs_facts *f, int64_t file_id,
                          struct shfs_file_fact *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT state, data FROM file WHERE file_id = ?",
-	                     shfs_arg_int(file_id));
+	int r;
+
+	if (f->index->is_mirror)
+		return shfs_mirror_file(f->index, file_id, out);
+	r = shfs_sql_get(f->index, &stmt,
+	                 "SELECT state, data FROM file WHERE file_id = ?",
+	                 shfs_arg_int(file_id));
 
 	if (r <= 0)
 		return r;
@@ -211,11 +231,15 @@ int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact
 static int expect_below(struct shfs_facts *f, struct shfs_arg path)
 {
 	int64_t files = 0;
-	int r = shfs_sql_int(f->index, &files,
-	                     "SELECT (SELECT count(*) FROM directory WHERE " BELOW ")"
-	                     " * (SELECT files FROM state)"
-	                     " / max((SELECT count(*) FROM directory), 1)",
-	                     path);
+	int r;
+
+	if (f->index->is_mirror)
+		return 0;
+	r = shfs_sql_int(f->index, &files,
+	                 "SELECT (SELECT count(*) FROM directory WHERE " BELOW ")"
+	                 " * (SELECT files FROM state)"
+	                 " / max((SELECT count(*) FROM directory), 1)",
+	                 path);
 
 	return r < 0 ? r : f->all ? 0 : expect(f, files * QUESTIONS_A_FILE);
 }
@@ -224,14 +248,21 @@ static int list_files_below_path(struct shfs_facts *f, struct shfs_arg path,
                                  struct shfs_ids *ids)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT f.file_id FROM directory d JOIN file f"
-	                     " USING (directory_id) WHERE d.path = path_dir(?1)"
-	                     " AND name_key(f.name) = name_key(path_name(?1))"
-	                     " AND +f.name = path_name(?1)"
-	                     " UNION ALL SELECT file_id FROM file WHERE directory_id IN"
-	                     " (SELECT directory_id FROM directory WHERE " BELOW ")",
-	                     path);
+	int r = shfs_sql_get(
+		f->index, &stmt,
+		f->index->is_mirror
+			? "SELECT file_id FROM m_file WHERE dir = path_dir(?1)"
+			  " AND name_key = name_key(path_name(?1))"
+			  " AND +name = path_name(?1)"
+			  " UNION ALL SELECT file_id FROM m_file WHERE dir = ?1"
+			  " OR (dir > ?1 || '/' AND dir < ?1 || '0')"
+			: "SELECT f.file_id FROM directory d JOIN file f"
+			  " USING (directory_id) WHERE d.path = path_dir(?1)"
+			  " AND name_key(f.name) = name_key(path_name(?1))"
+			  " AND +f.name = path_name(?1)"
+			  " UNION ALL SELECT file_id FROM file WHERE directory_id IN"
+			  " (SELECT directory_id FROM directory WHERE " BELOW ")",
+		path);
 
 	for (; r > 0; r = shfs_sql_next(f->index, stmt))
 		if (shfs_ids_add(ids, sqlite3_column_int64(stmt, 0)))
@@ -270,7 +301,9 @@ static int look_at_access(struct shfs_facts *f, int64_t access_id,
 {
 	_cleanup_reader_ struct shfs_reader reader = { .index = f->index };
 
-	return shfs_access_walk(&reader, access_id, facts_copy_access, out);
+	return f->index->is_mirror
+	               ? shfs_mirror_access(f->index, access_id, out)
+	               : shfs_access_walk(&reader, access_id, facts_copy_access, out);
 }
 
 int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_access *out)
@@ -295,6 +328,8 @@ int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *progra
 {
 	int r = expect_question(f);
 
+	if (!r && f->index->is_mirror)
+		return shfs_mirror_program(f->index, process_id, program_id);
 	return r        ? r
 	       : f->all ? facts_all_program(f->all, process_id, program_id)
 	                : shfs_sql_int(f->index, program_id,
@@ -314,9 +349,22 @@ static int column_text(sqlite3_stmt *stmt, struct shfs_buf *out)
 int shfs_facts_string(struct shfs_facts *f, int64_t string_id, struct shfs_buf *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		f->index, &stmt,
+		f->index->is_mirror
+			? "SELECT streams FROM m_process WHERE process_id = ?"
+			: "SELECT text FROM string_text_of WHERE string_id = ?",
+		shfs_arg_int(string_id));
+
+	return r > 0 ? column_text(stmt, out) : r;
+}
+
+static int exe_of_mirror(struct shfs_facts *f, int64_t program_id, struct shfs_buf *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT text FROM string_text_of WHERE string_id = ?",
-	                     shfs_arg_int(string_id));
+	                     "SELECT exe FROM m_process WHERE process_id = ?",
+	                     shfs_arg_int(program_id));
 
 	return r > 0 ? column_text(stmt, out) : r;
 }
@@ -324,7 +372,8 @@ int shfs_facts_string(struct shfs_facts *f, int64_t string_id, struct shfs_buf *
 int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = shfs_facts_string(f, program_id, &text);
+	int r = f->index->is_mirror ? exe_of_mirror(f, program_id, &text)
+	                            : shfs_facts_string(f, program_id, &text);
 
 	if (r <= 0)
 		return r;
@@ -336,10 +385,13 @@ int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
 int shfs_facts_argv(struct shfs_facts *f, int64_t process_id, struct shfs_buf *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT s.text FROM process p JOIN string_text_of s"
-	                     " ON s.string_id = p.argv_id WHERE p.process_id = ?",
-	                     shfs_arg_int(process_id));
+	int r = shfs_sql_get(
+		f->index, &stmt,
+		f->index->is_mirror
+			? "SELECT argv FROM m_process WHERE process_id = ?"
+			: "SELECT s.text FROM process p JOIN string_text_of s"
+			  " ON s.string_id = p.argv_id WHERE p.process_id = ?",
+		shfs_arg_int(process_id));
 
 	return r > 0 ? column_text(stmt, out) : r;
 }
@@ -356,6 +408,8 @@ int shfs_facts_last_made(struct shfs_facts *f, int64_t version_id, bool moved,
 
 	if (r || f->all)
 		return r ? r : facts_all_last_made(f->all, version_id, moved, out);
+	if (f->index->is_mirror)
+		return shfs_mirror_last_made(f->index, version_id, moved, out);
 	r = shfs_sql_int(
 		f->index, &access_id,
 		moved ? "SELECT access_id FROM access WHERE file2_id = ?1 >> 32" LAST
@@ -401,6 +455,8 @@ int shfs_facts_processes(struct shfs_facts *f, int64_t command_id, shfs_process_
 {
 	int r = expect_question(f);
 
+	if (!r && f->index->is_mirror)
+		return shfs_mirror_processes(f->index, command_id, fn, arg);
 	return r        ? r
 	       : f->all ? facts_all_processes(f->all, command_id, fn, arg)
 	                : query_processes(f, command_id, fn, arg);
@@ -457,5 +513,6 @@ int shfs_facts_opens_of_file(struct shfs_facts *f, int64_t file_id, shfs_access_
 
 	if (r || f->all)
 		return r ? r : facts_all_opens_of_file(f->all, file_id, fn, arg);
-	return each_open(f, file_id, fn, arg);
+	return f->index->is_mirror ? shfs_mirror_opens_of_file(f->index, file_id, fn, arg)
+	                           : each_open(f, file_id, fn, arg);
 }

@@ -106,6 +106,10 @@ uint32_t shfs_index_content_flags(struct shfs_index *index,
 {
 	uint32_t flags = content->flags & ~SHFS_CONTENT_PRUNED;
 
+	if (index->is_mirror) /* its rows say so themselves */
+		return content->flags & SHFS_CONTENT_PRUNED
+		               ? content->flags & ~SHFS_CONTENT_OBJECT
+		               : flags;
 	if (!(flags & SHFS_CONTENT_OBJECT) ||
 	    shfs_object_was_pruned(index->store, &content->object) <= 0)
 		return flags;
@@ -115,7 +119,8 @@ uint32_t shfs_index_content_flags(struct shfs_index *index,
 int shfs_index_find_object(struct shfs_index *index, const void *data, size_t len,
                            struct shfs_object_id *id)
 {
-	return shfs_object_find(index->store, data, len, id);
+	return index->is_mirror ? shfs_mirror_find_object(index, data, len, id)
+	                        : shfs_object_find(index->store, data, len, id);
 }
 
 /* Returns SHFS_CONTENT_PRUNED if the object was pruned, or 0. */

@@ -389,7 +389,7 @@ static int examine(struct shfs_index *index)
 }
 
 /* Drops everything of an older schema: the next ingest makes it again. */
-static int drop_all(struct shfs_index *index)
+int shfs_index_drop_all(struct shfs_index *index)
 {
 	int r;
 
@@ -424,7 +424,7 @@ static int make_schema(struct shfs_index *index, bool anew)
 	if (state == STATE_CURRENT && anew)
 		state = STATE_OLDER;
 	if (state == STATE_OLDER)
-		r = drop_all(index);
+		r = shfs_index_drop_all(index);
 	if (!r && state != STATE_CURRENT) {
 		snprintf(numbers, sizeof(numbers),
 		         "PRAGMA application_id = %d; PRAGMA user_version = %d",
@@ -484,6 +484,17 @@ static int use_log(struct shfs_index *index)
 			return r ? r : -EBUSY;
 		sqlite3_sleep(10);
 	}
+}
+
+int shfs_index_open_file(struct shfs_store *store, const char *name,
+                         struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int r = open_database(store, name, true, false, &index) ?: use_log(index);
+
+	if (!r)
+		*out = TAKE_PTR(index);
+	return r;
 }
 
 /* Empties the index, so that nothing old stays in its files; does not wait for readers.

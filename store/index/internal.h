@@ -36,6 +36,7 @@ struct shfs_index {
 	size_t next_kept;
 	int read_only;            /* error for which it is not written, or 0 */
 	struct shfs_trace *trace; /* filled by its ingest; or NULL */
+	bool is_mirror;           /* it has the tables of mirror.h */
 };
 
 /* A draft: a new index beside the other, made of the whole journal, which no other
@@ -48,6 +49,13 @@ _must_check_ int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
                                  struct shfs_draft **out);
 struct shfs_index *shfs_draft_index(struct shfs_draft *draft);
 void shfs_draft_close(struct shfs_draft *draft);
+
+/* Opens another database in the directory of a store's index, to write, with a log and
+ * the functions of SQL; made if it is missing. */
+_must_check_ int shfs_index_open_file(struct shfs_store *store, const char *name,
+                                      struct shfs_index **out);
+/* Drops all tables and views. */
+_must_check_ int shfs_index_drop_all(struct shfs_index *index);
 
 /* Finalizes the kept statements, before the database is closed. */
 void shfs_rows_drop_kept(struct shfs_index *index);
@@ -662,6 +670,36 @@ _must_check_ int shfs_reader_next(struct shfs_reader *reader);
 /* Finds one access: 1; 0: there is none; or a negative errno. Ends the range. A further
  * one of the same chunk costs little. */
 _must_check_ int shfs_reader_find(struct shfs_reader *reader, int64_t access_id);
+
+/* --- mirror-facts.c: questions about a mirror, as facts.h has them --- */
+
+int shfs_mirror_version(struct shfs_index *mirror, int64_t version_id,
+                        struct shfs_version_fact *out);
+int shfs_mirror_file(struct shfs_index *mirror, int64_t file_id,
+                     struct shfs_file_fact *out);
+int shfs_mirror_paths(struct shfs_index *mirror, const int64_t *file_ids, size_t n,
+                      shfs_path_fn fn, void *arg);
+/* Call fn for the accesses of a command or a process; nobody: those of no command. */
+int shfs_mirror_of_command(struct shfs_index *mirror, int64_t command_id,
+                           shfs_access_fn fn, void *arg);
+int shfs_mirror_of_process(struct shfs_index *mirror, int64_t process_id, bool nobody,
+                           shfs_access_fn fn, void *arg);
+int shfs_mirror_opens_of_file(struct shfs_index *mirror, int64_t file_id,
+                              shfs_access_fn fn, void *arg);
+int shfs_mirror_access(struct shfs_index *mirror, int64_t access_id,
+                       struct shfs_access *out);
+int shfs_mirror_last_made(struct shfs_index *mirror, int64_t version_id, bool moved,
+                          struct shfs_access *out);
+int shfs_mirror_processes(struct shfs_index *mirror, int64_t command_id,
+                          shfs_process_fn fn, void *arg);
+/* The number of a program is that of the first process that executed it. */
+int shfs_mirror_program(struct shfs_index *mirror, int64_t process_id,
+                        int64_t *program_id);
+int shfs_mirror_count_uses(struct shfs_index *mirror, const int64_t *file_ids, size_t n,
+                           int64_t *out);
+/* Has a version an object of these bytes, that was not pruned? */
+int shfs_mirror_find_object(struct shfs_index *mirror, const void *data, size_t len,
+                            struct shfs_object_id *id);
 
 /* --- walk.c --- */
 

@@ -30,17 +30,24 @@ static int origin_owner(struct shfs_index *index, struct shfs_bytes text,
 
 	if (shfs_origin_parse(text, &o))
 		return 0;
-	r = shfs_sql_get(index, &stmt,
-	                 "SELECT s.session_id, c.command_id FROM boot b"
-	                 " CROSS JOIN session s ON s.boot_id = b.boot_id AND s.pid = ?3"
-	                 "  AND s.start_ticks = ?4 AND s.invoker = ''"
-	                 " CROSS JOIN command c ON c.session_id = s.session_id"
-	                 "  AND c.number = ?5"
-	                 " WHERE b.host = ?1 AND substr(b.boot, 1, 8) = ?2",
-	                 shfs_arg_text(shfs_bytes_str(o.host)),
-	                 shfs_arg_text(shfs_bytes_str(o.boot)), shfs_arg_int(o.pid),
-	                 shfs_arg_int((int64_t)o.start_ticks),
-	                 shfs_arg_int((int64_t)o.number));
+	r = shfs_sql_get(
+		index, &stmt,
+		index->is_mirror
+			? "SELECT s.session_id, c.command_id FROM m_session s"
+			  " CROSS JOIN m_command c"
+			  "  ON c.session_id = s.session_id AND c.number = ?5"
+			  " WHERE s.start_ticks = ?4 AND s.pid = ?3"
+			  " AND s.invoker = '' AND s.host = ?1"
+			  " AND substr(s.boot_id, 1, 8) = ?2"
+			: "SELECT s.session_id, c.command_id FROM boot b"
+			  " CROSS JOIN session s ON s.boot_id = b.boot_id AND s.pid = ?3"
+			  "  AND s.start_ticks = ?4 AND s.invoker = ''"
+			  " CROSS JOIN command c ON c.session_id = s.session_id"
+			  "  AND c.number = ?5"
+			  " WHERE b.host = ?1 AND substr(b.boot, 1, 8) = ?2",
+		shfs_arg_text(shfs_bytes_str(o.host)),
+		shfs_arg_text(shfs_bytes_str(o.boot)), shfs_arg_int(o.pid),
+		shfs_arg_int((int64_t)o.start_ticks), shfs_arg_int((int64_t)o.number));
 	if (r <= 0)
 		return r;
 	only = (struct shfs_owner){ sqlite3_column_int64(stmt, 0),
@@ -57,13 +64,33 @@ static int caller_of_origin(struct shfs_index *index, int64_t session_id,
                             struct shfs_owner *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT t.text FROM session s"
-	                     " JOIN string_text_of t ON t.string_id = s.origin_id"
-	                     " WHERE s.session_id = ?",
-	                     shfs_arg_int(session_id));
+	int r = shfs_sql_get(
+		index, &stmt,
+		index->is_mirror ? "SELECT origin FROM m_session WHERE session_id = ?"
+				   " AND origin IS NOT NULL"
+				 : "SELECT t.text FROM session s"
+				   " JOIN string_text_of t ON t.string_id = s.origin_id"
+				   " WHERE s.session_id = ?",
+		shfs_arg_int(session_id));
 
 	return r > 0 ? origin_owner(index, shfs_bytes_column(stmt, 0), out) : r;
+}
+
+/* The same, as the store that was published has it. */
+static int caller_of_mirror(struct shfs_index *mirror, int64_t session_id,
+                            struct shfs_owner *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(mirror, &stmt,
+	                     "SELECT s.caller_id, c.session_id FROM m_session s"
+	                     " LEFT JOIN m_command c ON c.command_id = s.caller_id"
+	                     " WHERE s.session_id = ? AND s.caller_id IS NOT NULL",
+	                     shfs_arg_int(session_id));
+
+	if (r > 0)
+		*out = (struct shfs_owner){ .command_id = sqlite3_column_int64(stmt, 0),
+			                    .session_id = sqlite3_column_int64(stmt, 1) };
+	return r;
 }
 
 /* Gets the command in which a session began, here or by its origin, and the session of
@@ -74,10 +101,14 @@ static int caller_anywhere(struct shfs_index *index, int64_t session_id, bool *b
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	bool is_near = false;
-	int r = shfs_caller_here(index, session_id, &out->command_id);
+	int r;
 
 	*by_origin = false;
-	out->session_id = 0;
+	*out = (struct shfs_owner){ 0 };
+	if (index->is_mirror)
+		is_near = (r = caller_of_mirror(index, session_id, out)) > 0;
+	else
+		r = shfs_caller_here(index, session_id, &out->command_id);
 	if (!r && out->command_id)
 		r = shfs_sql_get(
 			index, &stmt,
@@ -85,7 +116,7 @@ static int caller_anywhere(struct shfs_index *index, int64_t session_id, bool *b
 			" FROM command c, session s"
 			" WHERE c.command_id = ?1 AND s.session_id = ?2",
 			shfs_arg_int(out->command_id), shfs_arg_int(session_id));
-	if (r > 0) {
+	if (r > 0 && !index->is_mirror) {
 		out->session_id = sqlite3_column_int64(stmt, 0);
 		is_near = sqlite3_column_int(stmt, 1);
 	}

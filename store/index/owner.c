@@ -68,8 +68,17 @@ int shfs_access_command(struct shfs_index *index, int64_t access_id, int64_t *co
 {
 	struct shfs_last_owner last = { 0 };
 	struct shfs_owner owner = { 0 };
-	int r = shfs_owner_of_access(index, access_id, &last, &owner);
+	int r;
 
+	if (index->is_mirror) {
+		*command_id = 0;
+		return MIN(shfs_sql_int(index, command_id,
+		                        "SELECT command_id FROM m_access"
+		                        " WHERE access_id = ?",
+		                        shfs_arg_int(access_id)),
+		           0);
+	}
+	r = shfs_owner_of_access(index, access_id, &last, &owner);
 	*command_id = owner.command_id;
 	return r;
 }

@@ -162,16 +162,17 @@ enum part {
 	PART_ACCESS,
 	PART_TIME,
 	PART_IS_CARRIED,
+	PART_IS_AGAIN,
 	PART_CARRIED,
 };
 
 static const char *const parts[] = {
-	[PART_FLAGS] = "version_flags",     [PART_MODE] = "version_mode",
-	[PART_SIZE] = "version_size",       [PART_MTIME] = "version_mtime_ns",
-	[PART_CTIME] = "version_ctime_ns",  [PART_PHASH] = "version_phash",
-	[PART_SOURCE] = "version_source",   [PART_ACCESS] = "version_access_id",
-	[PART_TIME] = "version_time_ns",    [PART_IS_CARRIED] = "version_is_carried",
-	[PART_CARRIED] = "version_carried",
+	[PART_FLAGS] = "version_flags",       [PART_MODE] = "version_mode",
+	[PART_SIZE] = "version_size",         [PART_MTIME] = "version_mtime_ns",
+	[PART_CTIME] = "version_ctime_ns",    [PART_PHASH] = "version_phash",
+	[PART_SOURCE] = "version_source",     [PART_ACCESS] = "version_access_id",
+	[PART_TIME] = "version_time_ns",      [PART_IS_CARRIED] = "version_is_carried",
+	[PART_IS_AGAIN] = "version_is_again", [PART_CARRIED] = "version_carried",
 };
 
 /* Returns the packed row of a version that a rename carries. */
@@ -226,6 +227,9 @@ static void version_part(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		break;
 	case PART_IS_CARRIED:
 		value = version.carried;
+		break;
+	case PART_IS_AGAIN:
+		value = version.again;
 		break;
 	case PART_CARRIED:
 		return result_carried(ctx, &version);

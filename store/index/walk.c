@@ -47,8 +47,12 @@ int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
 {
 	_cleanup_reader_ struct shfs_reader reader = { .index = index };
 	_cleanup_ids_ struct shfs_ids processes = { 0 }, accesses = { 0 };
-	int r = shfs_owner_processes(index, command_id, &processes)
-	                ?: shfs_owner_shell_accesses(index, command_id, &accesses);
+	int r;
+
+	if (index->is_mirror)
+		return shfs_mirror_of_command(index, command_id, fn, arg);
+	r = shfs_owner_processes(index, command_id, &processes)
+	            ?: shfs_owner_shell_accesses(index, command_id, &accesses);
 
 	for (size_t i = 0; i < processes.n && !r; i++)
 		r = walk_process(&reader, processes.ids[i], false, fn, arg);
@@ -62,7 +66,9 @@ int shfs_accesses_of_process(struct shfs_index *index, int64_t process_id,
 {
 	_cleanup_reader_ struct shfs_reader reader = { .index = index };
 
-	return walk_process(&reader, process_id, false, fn, arg);
+	return index->is_mirror
+	               ? shfs_mirror_of_process(index, process_id, false, fn, arg)
+	               : walk_process(&reader, process_id, false, fn, arg);
 }
 
 int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
@@ -70,7 +76,11 @@ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
 {
 	_cleanup_reader_ struct shfs_reader reader = { .index = index };
 	struct shfs_owner owner;
-	int r = shfs_owner_of_process(index, process_id, &owner);
+	int r;
+
+	if (index->is_mirror)
+		return shfs_mirror_of_process(index, process_id, true, fn, arg);
+	r = shfs_owner_of_process(index, process_id, &owner);
 
 	if (r < 0 || (!owner.shell && owner.command_id))
 		return MIN(r, 0);
@@ -83,8 +93,11 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 	const struct shfs_ids files = { .ids = (int64_t *)file_ids, .n = n };
 	_cleanup_ids_ struct shfs_ids changes = { 0 };
 	struct shfs_file_uses opens = { 0 };
-	int r = shfs_file_uses_find(index, &files, false, &opens, &changes);
+	int r;
 
+	if (index->is_mirror)
+		return shfs_mirror_count_uses(index, file_ids, n, out);
+	r = shfs_file_uses_find(index, &files, false, &opens, &changes);
 	*out = (int64_t)(opens.n + changes.n);
 	free(opens.list);
 	return r;
@@ -95,10 +108,13 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT (SELECT max(id) FROM command WHERE id < ?1),"
-	                     " (SELECT min(id) FROM command WHERE id > ?1)",
-	                     shfs_arg_text((struct shfs_bytes){ id, strlen(id) }));
+	int r = shfs_sql_get(
+		index, &stmt,
+		index->is_mirror ? "SELECT (SELECT max(id) FROM m_command WHERE id < ?1),"
+				   " (SELECT min(id) FROM m_command WHERE id > ?1)"
+				 : "SELECT (SELECT max(id) FROM command WHERE id < ?1),"
+				   " (SELECT min(id) FROM command WHERE id > ?1)",
+		shfs_arg_text((struct shfs_bytes){ id, strlen(id) }));
 
 	*out = 0;
 	for (int i = 0; i < 2 && r > 0; i++) {
@@ -189,7 +205,11 @@ int shfs_paths_of(struct shfs_index *index, const int64_t *file_ids, size_t n,
                   shfs_path_fn fn, void *arg)
 {
 	struct directory d = { 0 };
-	int r = paths(index, &d, file_ids, n, fn, arg);
+	int r;
+
+	if (index->is_mirror)
+		return shfs_mirror_paths(index, file_ids, n, fn, arg);
+	r = paths(index, &d, file_ids, n, fn, arg);
 
 	shfs_buf_free(&d.path);
 	return r;
@@ -201,12 +221,15 @@ int shfs_version_look(struct shfs_index *index, int64_t version_id,
                       struct shfs_version_fact *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT data, object, origin_version_id FROM version"
-	                     " WHERE file_id = ? AND n = ?",
-	                     shfs_arg_int(version_id >> 32),
-	                     shfs_arg_int(version_id & UINT32_MAX));
+	int r;
 
+	if (index->is_mirror)
+		return shfs_mirror_version(index, version_id, out);
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT data, object, origin_version_id FROM version"
+	                 " WHERE file_id = ? AND n = ?",
+	                 shfs_arg_int(version_id >> 32),
+	                 shfs_arg_int(version_id & UINT32_MAX));
 	if (r > 0)
 		r = shfs_version_columns(stmt, 0, out) ?: 1;
 	if (r <= 0)

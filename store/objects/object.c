@@ -193,6 +193,12 @@ static int find_place(struct shfs_store *store, const void *data, size_t len,
 	return -EEXIST;
 }
 
+void shfs_object_id_of(const void *data, size_t len, struct shfs_object_id *id)
+{
+	*id = (struct shfs_object_id){ 0 };
+	shfs_object_hash(data, len, id->hash);
+}
+
 int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
                      struct shfs_object_id *id)
 {

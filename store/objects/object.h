@@ -71,6 +71,8 @@ _must_check_ int shfs_object_copy(struct shfs_store *store,
                                   const struct shfs_object_id *id, int fd);
 
 /* Is exactly this content in the store? 1 and *id, or 0. */
+/* Sets the id that an object of these bytes has, unless contents collide. */
+void shfs_object_id_of(const void *data, size_t len, struct shfs_object_id *id);
 _must_check_ int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
                                   struct shfs_object_id *id);
 

@@ -102,7 +102,7 @@ def check_includes(path, text):
             if not may_know(path, name):
                 folder = os.path.dirname(path)
                 problem(path, line, f"{folder} must not know {name}: {folder}/README.md")
-        elif quoted and not re.search(r"(^schema|^secrets-list|^map-page|^query/team-schema|\.skel)\.h$", name) and not is_kernels(path):
+        elif quoted and not re.search(r"(^schema|^secrets-list|^map-page|^query/team-schema|^store/mirror-schema|\.skel)\.h$", name) and not is_kernels(path):
             problem(path, line, f'include from the root of the tree: "{name}"')
         for pattern, (owners, _) in LIBRARIES.items():
             if re.fullmatch(pattern, name) and not is_below(path, owners | {"tests"}):
@@ -228,7 +228,7 @@ def check_sql(path, text):
 
 # what texts of SQL are made of besides literals; none of them is a user's
 SQL_PIECES = {"before", "busy", "column", "condition", "expr", "h->all", "h->begin", "h->id", "h->row", "h->text", "head", "how",
-              "how_used(item)", "p->key", "p->table", "tables[i].name", "tail", "way"}
+              "how_used(item)", "p->key", "p->table", "table->columns", "table->key", "table->name", "tables[i].name", "tail", "way"}
 
 
 def arguments(call):

@@ -63,6 +63,8 @@ static int publish(struct shfs_index *index, struct database *db, bool is_there,
 {
 	const struct publish_options options = { .store = here->store,
 		                                 .host = here->host,
+		                                 .machine = here->machine,
+		                                 .home = here->home,
 		                                 .dry_run = opts.dry_run };
 	struct pieces_stats stats = { 0 };
 	int r;

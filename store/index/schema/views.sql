@@ -77,7 +77,7 @@ SELECT p.process_id,
 	(SELECT g.program_id FROM program g WHERE g.path_id = p.exe_id
 		AND g.boot_id = t.boot_id AND g.since_ns <= p.first_ns
 		ORDER BY g.since_ns DESC LIMIT 1) AS program_id,
-	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
+	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses, p.outside
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
 -- What processes have used, for each program that they executed.
@@ -101,7 +101,7 @@ SELECT p.process_id,
 	(SELECT g.program_id FROM program g WHERE g.path_id = p.exe_id
 		AND g.boot_id = t.boot_id AND g.since_ns <= p.first_ns
 		ORDER BY g.since_ns DESC LIMIT 1) AS program_id,
-	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
+	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses, p.outside
 FROM task t INDEXED BY task_nobody CROSS JOIN process p
 	ON p.process_id = t.task_id OR p.task_id = t.task_id
 WHERE t.command_id IS NULL;
@@ -152,7 +152,8 @@ SELECT v.file_id << 32 | v.n AS version_id, v.file_id,
 	v.origin_version_id, version_access_id(v.data) AS access_id,
 	nullif(version_access_id(v.data) >> 32, 0) AS process_id,
 	access_command(version_access_id(v.data)) AS command_id,
-	version_time_ns(v.data) AS time_ns, version_is_carried(v.data) AS carried
+	version_time_ns(v.data) AS time_ns, version_is_carried(v.data) AS carried,
+	version_is_again(v.data) AS again
 FROM version v;
 
 CREATE VIEW v_access AS

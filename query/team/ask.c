@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/team/ask.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "query/team/fetch.h"
+#include "store/objects/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int take_text(void *arg, const char *const *row)
+{
+	shfs_buf_str(arg, row[0] ? row[0] : "");
+	return 0;
+}
+
+/* Makes the path of the cache: what one role sees is no other's. */
+static bool find_cache(struct database *db, const char *url, char **path)
+{
+	_cleanup_buf_ struct shfs_buf key = { 0 };
+	_cleanup_free_ char *cache = shfs_path_cache(), *dir = NULL;
+	char name[17];
+
+	shfs_buf_add(&key, url, strlen(url) + 1);
+	if (!database_ask(db, "SELECT current_user", NULL, take_text, &key))
+		return false;
+	dir = cache ? shfs_path_join(cache, "db") : NULL;
+	if (dir && !key.failed) {
+		snprintf(name, sizeof(name), "%016" PRIx64,
+		         shfs_object_hash64(key.data, key.len));
+		*path = shfs_path_join(dir, name);
+	}
+	if (!*path)
+		shfs_no_memory();
+	return *path;
+}
+
+static int fail_cache(const char *why)
+{
+	shfs_error("cannot keep what the database has: %s", why);
+	shfs_hint("it is kept in XDG_CACHE_HOME, or ~/.cache");
+	return SHFS_EXIT_FAILURE;
+}
+
+/* Opens the cache, and the store here; there may be none yet. */
+static int open_stores(struct shfs_context *ctx, const char *path,
+                       struct shfs_store **cache)
+{
+	int r = shfs_mkdir_p_at(AT_FDCWD, path, 0700);
+
+	if (r)
+		return fail_cache(strerror(-r));
+	r = shfs_store_open(path, SHFS_STORE_CREATE, cache);
+	if (r)
+		return fail_cache(shfs_store_strerror(r));
+	if (shfs_store_open(shfs_context_store_path(ctx), 0, &ctx->store))
+		ctx->store = TAKE_PTR(*cache);
+	ctx->trees_read = true;
+	if (!shfs_trees_load(ctx->store, &ctx->trees))
+		return 0;
+	shfs_error("cannot read which store this is");
+	return SHFS_EXIT_FAILURE;
+}
+
+static int open_mirror(struct shfs_context *ctx, const char *path)
+{
+	_cleanup_store_ struct shfs_store *cache = NULL;
+	int code = open_stores(ctx, path, &cache);
+	int r = code ? 0
+	             : shfs_mirror_open(cache ? cache : ctx->store, ctx->store,
+	                                &ctx->index);
+
+	if (r)
+		return fail_cache(strerror(-r));
+	return code;
+}
+
+int team_ask(struct shfs_context *ctx, const char *url)
+{
+	_cleanup_database_ struct database *db = NULL;
+	_cleanup_free_ char *path = NULL;
+	bool is_there = false;
+	int code = database_open(url, &db);
+
+	if (!code)
+		code = database_prepare(db, false, &is_there);
+	if (code)
+		return code;
+	if (!is_there) {
+		shfs_error("the database has nothing of shfs yet");
+		shfs_hint("shfs publish puts an index there: docs/team.md");
+		return SHFS_EXIT_NO_STORE;
+	}
+	if (!find_cache(db, url, &path))
+		return SHFS_EXIT_FAILURE;
+	code = open_mirror(ctx, path);
+	return code ? code : fetch_mirror(db, ctx->index, ctx->trees);
+}

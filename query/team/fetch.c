@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/team/fetch.h"
+
+#include "common/exit.h"
+#include "query/base/cmd.h"
+#include "query/base/progress.h"
+#include "query/team/copy-line.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS_MAX 32
+#define ROOM_MIN    1024
+#define NUMBERS     (INT64_C(1) << 31) /* of all stores together */
+
+/* A store that the role sees. */
+struct seen {
+	struct shfs_tree_identity id;
+	char *owner, *mark;
+	const char *tree; /* "": this one; borrowed from the trees */
+	bool whole;
+	int64_t store_id;
+	char **roots; /* a NULL at the end */
+	size_t n_roots, cap_roots;
+};
+
+struct fetch {
+	struct database *db;
+	struct shfs_index *mirror;
+	struct shfs_trees *trees;
+	struct seen *seen;
+	size_t n_seen, cap_seen;
+	struct shfs_mirror_store *known; /* what the mirror has */
+	size_t n_known;
+	int64_t next_base;
+	int error; /* of the mirror, or of a row */
+	/* the table that is read */
+	struct shfs_mirror_load *load;
+	const struct shfs_mirror_table *table;
+	struct shfs_buf line;
+	bool out_of_room;
+};
+
+static void seen_clear(struct seen *s)
+{
+	shfs_tree_identity_clear(&s->id);
+	free(s->owner);
+	free(s->mark);
+	for (size_t i = 0; i < s->n_roots; i++)
+		free(s->roots[i]);
+	free(s->roots);
+}
+
+static void fetch_clear(struct fetch *f)
+{
+	for (size_t i = 0; i < f->n_seen; i++)
+		seen_clear(&f->seen[i]);
+	free(f->seen);
+	for (size_t i = 0; i < f->n_known; i++)
+		shfs_mirror_store_clear(&f->known[i]);
+	free(f->known);
+	shfs_buf_free(&f->line);
+}
+
+/* --- the stores --- */
+
+static void put_word(char *out, size_t size, const char *word)
+{
+	snprintf(out, size, "%s", word && *word ? word : "-");
+}
+
+static int note_store(void *arg, const char *const *row)
+{
+	struct fetch *f = arg;
+	struct seen *s;
+
+	if (!MAKE_ROOM(f->seen, f->n_seen, f->cap_seen))
+		return f->error = -ENOMEM;
+	s = &f->seen[f->n_seen++];
+	*s = (struct seen){
+		.store_id = strtoll(row[0], NULL, 10),
+		.owner = strdup(row[2]),
+		.whole = *row[6] == '1',
+		.mark = strdup(row[7]),
+	};
+	put_word(s->id.store, sizeof(s->id.store), row[1]);
+	put_word(s->id.host, sizeof(s->id.host), row[3]);
+	put_word(s->id.machine, sizeof(s->id.machine), row[4]);
+	s->id.home = strdup(row[5]);
+	if (!s->owner || !s->mark || !s->id.home)
+		return f->error = -ENOMEM;
+	/* two people may have published copies of one store: it counts once */
+	for (size_t i = 0; i + 1 < f->n_seen; i++)
+		if (!strcmp(f->seen[i].id.store, s->id.store)) {
+			seen_clear(s);
+			f->n_seen--;
+			break;
+		}
+	return 0;
+}
+
+static int note_root(void *arg, const char *const *row)
+{
+	struct fetch *f = arg;
+	int64_t store_id = strtoll(row[0], NULL, 10);
+
+	for (size_t i = 0; i < f->n_seen; i++) {
+		struct seen *s = &f->seen[i];
+
+		if (s->store_id != store_id)
+			continue;
+		if (s->n_roots + 1 >= s->cap_roots) {
+			size_t cap = s->cap_roots * 2 + 4;
+			char **roots = reallocarray(s->roots, cap, sizeof(*roots));
+
+			if (!roots)
+				return f->error = -ENOMEM;
+			s->roots = roots;
+			s->cap_roots = cap;
+		}
+		s->roots[s->n_roots] = strdup(row[1]);
+		s->roots[s->n_roots + 1] = NULL;
+		if (!s->roots[s->n_roots++])
+			return f->error = -ENOMEM;
+	}
+	return 0;
+}
+
+/* The mark of a store says all that decides which rows of it a role sees. Its own stores
+ * come first. */
+static bool ask_stores(struct fetch *f)
+{
+	static const char stores[] =
+		"SELECT s.store_id, s.store, s.owner, s.host, s.machine, s.home,"
+		" (w.store_id IS NOT NULL)::int,"
+		" concat_ws(' ', s.changes, (w.store_id IS NOT NULL)::int,"
+		"  (SELECT string_agg(t.tree_id::text, ',' ORDER BY t.tree_id)"
+		"   FROM shfs.tree t WHERE t.store_id = s.store_id))"
+		" FROM shfs.store s LEFT JOIN shfs.whole_store w USING (store_id)"
+		" ORDER BY s.owner <> current_user, s.store_id";
+
+	return database_ask(f->db, stores, NULL, note_store, f) &&
+	       database_ask(f->db,
+	                    "SELECT store_id, root FROM shfs.tree ORDER BY tree_id", NULL,
+	                    note_root, f);
+}
+
+/* Is another store, before this one, of the same tree? It would have the same paths. */
+static bool is_tree_taken(const struct fetch *f, size_t n)
+{
+	const struct seen *s = &f->seen[n];
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(f->seen[i].tree, s->tree))
+			return true;
+	return false;
+}
+
+/* Names the tree of a store, as an import of it would. A second store of one tree gets
+ * one of its own, named after its owner, as the two have recorded the same paths. */
+static int name_tree(struct fetch *f, size_t n)
+{
+	struct seen *s = &f->seen[n];
+	struct shfs_tree_identity other = { .home = s->id.home };
+	const char *name = NULL;
+	int r = shfs_trees_add(f->trees, &s->id, &name);
+
+	s->tree = name ?: "";
+	if (r || !is_tree_taken(f, n))
+		return r;
+	snprintf(other.store, sizeof(other.store), "-");
+	snprintf(other.machine, sizeof(other.machine), "%.16s", s->id.store);
+	snprintf(other.host, sizeof(other.host), "%.32s.%.31s", s->id.host, s->owner);
+	r = shfs_trees_add(f->trees, &other, &name);
+	s->tree = name ?: "";
+	return r;
+}
+
+/* --- rows --- */
+
+static int take_line(void *arg, const char *line, size_t len)
+{
+	struct fetch *f = arg;
+	struct shfs_mirror_value values[COLUMNS_MAX];
+
+	if (f->out_of_room)
+		return 0; /* it begins anew once all has come */
+	f->error = copy_line_read(&f->line, line, len, f->table->kinds, values)
+	                   ? shfs_mirror_add(f->load, values)
+	                   : -EBADMSG;
+	if (f->error == -ERANGE) {
+		f->out_of_room = true;
+		f->error = 0;
+	}
+	return f->error;
+}
+
+/* Reads the rows of a table with keys from first to last. */
+static bool read_rows(struct fetch *f, const struct shfs_mirror_store *store,
+                      const struct shfs_mirror_table *table, int64_t first, int64_t last)
+{
+	_cleanup_mirror_load_ struct shfs_mirror_load *load = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+
+	shfs_buf_printf(&sql, "COPY (SELECT %s, escaped FROM shfs.%s WHERE store_id = ",
+	                table->columns, table->name);
+	shfs_buf_int(&sql, store->store_id);
+	shfs_buf_printf(&sql, " AND %s BETWEEN ", table->key);
+	shfs_buf_int(&sql, first);
+	shfs_buf_str(&sql, " AND ");
+	shfs_buf_int(&sql, last);
+	shfs_buf_printf(&sql, " ORDER BY %s) TO STDOUT", table->key);
+	f->error =
+		sql.failed ? -ENOMEM : shfs_mirror_load(f->mirror, store, table, &load);
+	if (f->error)
+		return false;
+	f->load = load;
+	f->table = table;
+	return database_copy_out(f->db, sql.data, take_line, f);
+}
+
+/* --- pieces --- */
+
+struct pieces_seen {
+	struct shfs_mirror_piece *list;
+	size_t n, cap;
+};
+
+static int note_piece(void *arg, const char *const *row)
+{
+	struct pieces_seen *p = arg;
+	struct shfs_mirror_piece *piece;
+
+	if (!MAKE_ROOM(p->list, p->n, p->cap))
+		return -ENOMEM;
+	piece = &p->list[p->n++];
+	*piece = (struct shfs_mirror_piece){
+		.first = strtoll(row[1], NULL, 10),
+		.last = strtoll(row[2], NULL, 10),
+		.hash = strtoll(row[3], NULL, 10),
+		.rows = strtoll(row[4], NULL, 10),
+	};
+	snprintf(piece->name, sizeof(piece->name), "%s", row[0]);
+	return 0;
+}
+
+static int compare_pieces(const struct shfs_mirror_piece *a,
+                          const struct shfs_mirror_piece *b)
+{
+	int names = strcmp(a->name, b->name);
+
+	return names ? names : a->first < b->first ? -1 : a->first > b->first;
+}
+
+static bool is_same_piece(const struct shfs_mirror_piece *a,
+                          const struct shfs_mirror_piece *b)
+{
+	return !compare_pieces(a, b) && a->last == b->last && a->hash == b->hash &&
+	       a->rows == b->rows;
+}
+
+static int by_piece(const void *a, const void *b)
+{
+	return compare_pieces(a, b);
+}
+
+/* Removes the pieces that are in the mirror and not in the database, and marks those that
+ * are in both: rows becomes -1. */
+static int remove_pieces(struct fetch *f, const struct shfs_mirror_store *store,
+                         struct pieces_seen *there)
+{
+	struct shfs_mirror_piece *known = NULL;
+	size_t n = 0, at = 0;
+	int r = shfs_mirror_pieces(f->mirror, store->store_id, &known, &n);
+
+	for (size_t i = 0; i < n && !r; i++) {
+		while (at < there->n && compare_pieces(&there->list[at], &known[i]) < 0)
+			at++;
+		if (at < there->n && is_same_piece(&there->list[at], &known[i]))
+			there->list[at].rows = -1;
+		else
+			r = shfs_mirror_remove_piece(f->mirror, store, &known[i]);
+	}
+	free(known);
+	return r;
+}
+
+/* Reads the pieces of a table that the mirror lacks: those in a row at once. */
+static bool read_pieces(struct fetch *f, const struct shfs_mirror_store *store,
+                        const struct shfs_mirror_table *table,
+                        const struct pieces_seen *there)
+{
+	for (size_t i = 0; i < there->n; i++) {
+		const struct shfs_mirror_piece *first = &there->list[i];
+		size_t end = i;
+
+		if (strcmp(first->name, table->name) != 0)
+			continue;
+		for (; end < there->n && !strcmp(there->list[end].name, table->name) &&
+		       there->list[end].rows >= 0;
+		     end++) {
+			f->error = shfs_mirror_put_piece(f->mirror, store->store_id,
+			                                 &there->list[end]);
+			if (f->error)
+				return false;
+		}
+		if (end > i &&
+		    !read_rows(f, store, table, first->first, there->list[end - 1].last))
+			return false;
+		i = MAX(end, i + 1) - 1;
+	}
+	return true;
+}
+
+static bool ask_pieces(struct fetch *f, const char *store_id, struct pieces_seen *out)
+{
+	if (!database_ask(f->db,
+	                  "SELECT name, first, last, hash, rows FROM shfs.piece"
+	                  " WHERE store_id = $1::int",
+	                  (const char *const[]){ store_id, NULL }, note_piece, out))
+		return false;
+	/* as here, and not by the database's collation */
+	if (out->n)
+		qsort(out->list, out->n, sizeof(*out->list), by_piece);
+	return true;
+}
+
+/* --- a store --- */
+
+/* Estimates how many numbers a store needs. Rows that are seen may name some that are
+ * not, and are larger. */
+static bool ask_room(struct fetch *f, const char *store_id, int64_t *out)
+{
+	static const char sql[] =
+		"SELECT greatest((SELECT max(producer_id) FROM shfs.producer"
+		"  WHERE store_id = $1::int),"
+		" (SELECT max(session_id) FROM shfs.session WHERE store_id = $1::int),"
+		" (SELECT max(command_id) FROM shfs.command WHERE store_id = $1::int),"
+		" (SELECT max(process_id) FROM shfs.process WHERE store_id = $1::int),"
+		" (SELECT max(program_id) FROM shfs.program WHERE store_id = $1::int),"
+		" (SELECT max(file_id) FROM shfs.file WHERE store_id = $1::int))";
+	int64_t most;
+
+	if (!database_ask_int(f->db, sql, (const char *const[]){ store_id, NULL }, &most))
+		return false;
+	*out = ROOM_MIN;
+	while (*out <= most && *out < NUMBERS)
+		*out *= 2;
+	return true;
+}
+
+/* Reads a store's rows: all of them, or the pieces that have changed. */
+static bool read_store(struct fetch *f, const struct seen *s, const char *store_id,
+                       const struct shfs_mirror_store *store)
+{
+	struct pieces_seen there = { 0 };
+	bool ok = !s->whole || ask_pieces(f, store_id, &there);
+
+	if (ok && s->whole) {
+		f->error = remove_pieces(f, store, &there);
+		ok = !f->error;
+	}
+	for (const struct shfs_mirror_table *t = shfs_mirror_tables; t->name && ok; t++)
+		ok = s->whole ? read_pieces(f, store, t, &there)
+		              : read_rows(f, store, t, 0, INT64_MAX);
+	free(there.list);
+	return ok;
+}
+
+static struct shfs_mirror_store *find_known(struct fetch *f, int64_t store_id)
+{
+	for (size_t i = 0; i < f->n_known; i++)
+		if (f->known[i].store_id == store_id)
+			return &f->known[i];
+	return NULL;
+}
+
+/* Is what the mirror has of the store in pieces, which can be compared? */
+static int has_pieces(struct fetch *f, const struct shfs_mirror_store *known)
+{
+	struct shfs_mirror_piece *pieces = NULL;
+	size_t n = 0;
+	int r = shfs_mirror_pieces(f->mirror, known->store_id, &pieces, &n);
+
+	free(pieces);
+	return r ? r : n > 0;
+}
+
+/* Takes a new room, twice as large as needed, as a store grows. */
+static bool take_room(struct fetch *f, int64_t needed, struct shfs_mirror_store *store)
+{
+	store->room = needed * 2;
+	store->base = f->next_base;
+	f->next_base += store->room;
+	if (f->next_base <= NUMBERS)
+		return true;
+	shfs_error("the database has too many rows for one answer");
+	return false;
+}
+
+static bool replace_store(struct fetch *f, const struct seen *s)
+{
+	struct shfs_mirror_store *known = find_known(f, s->store_id);
+	struct shfs_mirror_store store = { .store_id = s->store_id,
+		                           .tree = (char *)s->tree,
+		                           .mark = s->mark,
+		                           .roots = s->roots };
+	char store_id[24];
+	int64_t needed;
+	bool keep = false;
+
+	snprintf(store_id, sizeof(store_id), "%" PRId64, s->store_id);
+	if (!ask_room(f, store_id, &needed))
+		return false;
+	if (known && s->whole && known->room >= needed) {
+		int r = has_pieces(f, known);
+
+		f->error = MIN(r, 0);
+		keep = r > 0;
+	}
+	if (!f->error && known && !keep)
+		f->error = shfs_mirror_remove_store(f->mirror, known);
+	if (f->error)
+		return false;
+	if (keep) {
+		store.base = known->base;
+		store.room = known->room;
+	} else if (!take_room(f, needed, &store)) {
+		return false;
+	}
+	for (;;) {
+		f->out_of_room = false;
+		if (!read_store(f, s, store_id, &store))
+			return false;
+		if (!f->out_of_room)
+			break;
+		f->error = shfs_mirror_remove_store(f->mirror, &store);
+		if (f->error || !take_room(f, store.room * 4, &store))
+			return false;
+	}
+	f->error = shfs_mirror_put_store(f->mirror, &store);
+	return !f->error;
+}
+
+/* Removes what is not seen any more, or has another name here by now. */
+static int remove_unseen(struct fetch *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->n_known && !r; i++) {
+		struct shfs_mirror_store *known = &f->known[i];
+		bool stays = false;
+
+		f->next_base = MAX(f->next_base, known->base + known->room);
+		for (size_t j = 0; j < f->n_seen; j++)
+			stays |= f->seen[j].store_id == known->store_id &&
+			         !strcmp(f->seen[j].tree, known->tree);
+		if (stays)
+			continue;
+		r = shfs_mirror_remove_store(f->mirror, known);
+		known->store_id = 0;
+	}
+	return r;
+}
+
+static bool replace_stores(struct fetch *f)
+{
+	for (size_t i = 0; i < f->n_seen; i++) {
+		const struct seen *s = &f->seen[i];
+		const struct shfs_mirror_store *known = find_known(f, s->store_id);
+
+		if (known && !strcmp(known->mark, s->mark))
+			continue;
+		if (!replace_store(f, s))
+			return false;
+	}
+	return true;
+}
+
+/* --- all --- */
+
+static bool fetch_all(struct fetch *f)
+{
+	if (!database_run(f->db, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+	                         "SET LOCAL bytea_output = hex") ||
+	    !ask_stores(f))
+		return false;
+	for (size_t i = 0; i < f->n_seen && !f->error; i++)
+		f->error = name_tree(f, i);
+	if (!f->error)
+		f->error = shfs_mirror_stores(f->mirror, &f->known, &f->n_known);
+	if (!f->error)
+		f->error = remove_unseen(f);
+	return !f->error && replace_stores(f) && database_run(f->db, "COMMIT");
+}
+
+static void say_error(struct fetch *f)
+{
+	if (f->error == -ENOMEM)
+		shfs_no_memory();
+	else if (f->error == -EBADMSG)
+		shfs_error("the database has rows that shfs did not publish");
+	else
+		shfs_error("cannot write what the database has into the cache: %s",
+		           strerror(-f->error));
+}
+
+int fetch_mirror(struct database *db, struct shfs_index *mirror, struct shfs_trees *trees)
+{
+	_cleanup_(fetch_clear) struct fetch f = { .db = db,
+		                                  .mirror = mirror,
+		                                  .trees = trees };
+	bool ok = false;
+
+	shfs_progress_begin("reading the database");
+	/* a later fetch must not have an older state of the database */
+	f.error = shfs_mirror_begin(mirror);
+	if (!f.error)
+		ok = fetch_all(&f);
+	if (ok)
+		f.error = shfs_mirror_commit(mirror);
+	else
+		shfs_mirror_rollback(mirror);
+	shfs_progress_end();
+	if (f.error)
+		say_error(&f);
+	return ok && !f.error ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}

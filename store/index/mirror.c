@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index/mirror.h"
+
+#include "store/index/internal.h"
+#include "store/mirror-schema.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define MIRROR_NAME    "mirror.db"
+#define MIRROR_VERSION 1
+#define WAIT_ROUNDS    60 /* of SHFS_BUSY_MS, for another that reads the database */
+#define COLUMNS_MAX    32
+
+const struct shfs_mirror_table shfs_mirror_tables[] = {
+	{ "producer", "producer_id",
+	  "producer_id, host, kind, root, pid, boot_id, begin_ns, end_ns, dead, records,"
+	  " lost",
+	  "Ittpitiiiii" },
+	{ "session", "session_id",
+	  "session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns,"
+	  " end_ns, commands, invoker, caller_id, origin",
+	  "ItttiittpiiitIt" },
+	{ "command", "command_id",
+	  "command_id, id, session_id, session, host, number, text, hidden, redacted, "
+	  "cwd,"
+	  " begin_ns, end_ns, status, invoker, shell, process_id, user_us, system_us,"
+	  " max_rss_kib, n_accesses, n_read, n_written, n_skipped, n_incomplete",
+	  "ItIttitiipiiittIiiiiiiii" },
+	{ "definition", "command_id", "command_id, position, definition", "Iib" },
+	{ "process", "process_id",
+	  "process_id, host, pid, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv,"
+	  " streams, environment, program_id, command_id, session_id, first_ns, shell,"
+	  " n_accesses, outside",
+	  "ItiiiiiixpbsbIIIiiii" },
+	{ "exit", "process_id",
+	  "process_id, command_id, status, user_us, system_us, max_rss_kib", "IIiiii" },
+	{ "program", "program_id",
+	  "program_id, host, boot_id, path, since_ns, process_id, size, mtime_ns, phash,"
+	  " manager, package, version",
+	  "IttpiIiiittt" },
+	{ "lookup", "lookup_id",
+	  "lookup_id, producer_id, root, begin_ns, last_ns, process_id, command_id,"
+	  " session_id, list",
+	  "IIpiiIIIB" },
+	{ "file", "file_id",
+	  "file_id, path, dir, name, name_key, root, versions, present, last_ns,"
+	  " directory",
+	  "I-dtipiiii" },
+	{ "version", "version_id",
+	  "version_id, file_id, n, object, flags, size, mode, mtime_ns, phash, source,"
+	  " origin_version_id, access_id, process_id, command_id, time_ns, carried, "
+	  "again",
+	  "VIitiiiiitVAIIiii" },
+	{ "access", "access_id",
+	  "access_id, op, is_open, flags, is_read, is_written, process_id, command_id,"
+	  " session_id, file_id, file2_id, text, directory, begin_ns, end_ns, seen_n,"
+	  " seen_flawed, made_n, seq_key",
+	  "AoiiiiIIIIIbiiiiiii" },
+	{ "former", "access_id", "access_id, n, file_id, data", "AiIB" },
+	{ "gap", "producer_id", "producer_id, host, root, begin_ns, end_ns", "Itpii" },
+	{ NULL },
+};
+
+/* --- opening --- */
+
+static int exec_all(struct shfs_index *mirror, const char *sql)
+{
+	return shfs_index_errno(mirror->db,
+	                        sqlite3_exec(mirror->db, sql, NULL, NULL, NULL));
+}
+
+/* Makes the tables, or those of another version anew, in one transaction. */
+static int make_tables(struct shfs_index *mirror)
+{
+	char number[48];
+	int64_t version = 0;
+	int r = shfs_mirror_begin(mirror);
+
+	if (!r)
+		r = MIN(shfs_sql_int(mirror, &version, "PRAGMA user_version"), 0);
+	if (!r && version != MIRROR_VERSION) {
+		snprintf(number, sizeof(number), "PRAGMA user_version = %d",
+		         MIRROR_VERSION);
+		r = shfs_index_drop_all(mirror) ?: exec_all(mirror, shfs_schema_mirror)
+		                                ?: exec_all(mirror, number);
+	}
+	if (!r)
+		return shfs_mirror_commit(mirror);
+	shfs_mirror_rollback(mirror);
+	return r;
+}
+
+int shfs_mirror_open(struct shfs_store *at, struct shfs_store *store,
+                     struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *mirror = NULL;
+	int64_t version = 0;
+	int r = shfs_index_open_file(at, MIRROR_NAME, &mirror);
+
+	if (!r)
+		r = exec_all(mirror, "PRAGMA synchronous = NORMAL;"
+		                     "PRAGMA secure_delete = ON;"
+		                     "PRAGMA cache_size = -16384;"
+		                     "PRAGMA temp_store = MEMORY");
+	if (!r)
+		r = MIN(shfs_sql_int(mirror, &version, "PRAGMA user_version"), 0);
+	if (!r && version != MIRROR_VERSION)
+		r = make_tables(mirror);
+	if (r)
+		return r;
+	mirror->store = store;
+	mirror->is_mirror = true;
+	*out = TAKE_PTR(mirror);
+	return 0;
+}
+
+/* --- transactions --- */
+
+int shfs_mirror_begin(struct shfs_index *mirror)
+{
+	int r;
+
+	for (int i = 0; i < WAIT_ROUNDS; i++) {
+		r = exec_all(mirror, "BEGIN IMMEDIATE");
+		if (r != -EBUSY)
+			break;
+	}
+	return r;
+}
+
+/* Rows that were removed are still in the log until it is emptied. */
+int shfs_mirror_commit(struct shfs_index *mirror)
+{
+	bool changed = sqlite3_total_changes(mirror->db);
+	int r = exec_all(mirror, "COMMIT");
+
+	if (!r && changed)
+		r = exec_all(mirror, "PRAGMA wal_checkpoint(TRUNCATE)");
+	return r == -EBUSY ? 0 : r;
+}
+
+void shfs_mirror_rollback(struct shfs_index *mirror)
+{
+	if (!sqlite3_get_autocommit(mirror->db))
+		sqlite3_exec(mirror->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+/* --- stores and pieces --- */
+
+void shfs_mirror_store_clear(struct shfs_mirror_store *store)
+{
+	free(store->tree);
+	free(store->mark);
+	*store = (struct shfs_mirror_store){ 0 };
+}
+
+static char *column_copy(sqlite3_stmt *stmt, int col)
+{
+	return strdup((const char *)sqlite3_column_text(stmt, col) ?: "");
+}
+
+int shfs_mirror_stores(struct shfs_index *mirror, struct shfs_mirror_store **out,
+                       size_t *n)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_mirror_store *list = NULL, *s;
+	size_t used = 0, cap = 0;
+	int r = shfs_sql_get(mirror, &stmt,
+	                     "SELECT store_id, base, room, tree, mark FROM m_store"
+	                     " ORDER BY base");
+
+	for (; r > 0; r = shfs_sql_next(mirror, stmt)) {
+		if (!MAKE_ROOM(list, used, cap)) {
+			r = -ENOMEM;
+			break;
+		}
+		s = &list[used++];
+		*s = (struct shfs_mirror_store){
+			.store_id = sqlite3_column_int64(stmt, 0),
+			.base = sqlite3_column_int64(stmt, 1),
+			.room = sqlite3_column_int64(stmt, 2),
+			.tree = column_copy(stmt, 3),
+			.mark = column_copy(stmt, 4),
+		};
+		if (!s->tree || !s->mark) {
+			r = -ENOMEM;
+			break;
+		}
+	}
+	*out = list;
+	*n = used;
+	return r;
+}
+
+int shfs_mirror_pieces(struct shfs_index *mirror, int64_t store_id,
+                       struct shfs_mirror_piece **out, size_t *n)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	size_t cap = 0;
+	int r = shfs_sql_get(mirror, &stmt,
+	                     "SELECT first, last, hash, rows, name FROM m_piece"
+	                     " WHERE store_id = ? ORDER BY name, first",
+	                     shfs_arg_int(store_id));
+
+	*out = NULL;
+	*n = 0;
+	for (; r > 0; r = shfs_sql_next(mirror, stmt)) {
+		struct shfs_mirror_piece *p;
+
+		if (!MAKE_ROOM(*out, *n, cap))
+			return -ENOMEM;
+		p = &(*out)[(*n)++];
+		*p = (struct shfs_mirror_piece){
+			.first = sqlite3_column_int64(stmt, 0),
+			.last = sqlite3_column_int64(stmt, 1),
+			.hash = sqlite3_column_int64(stmt, 2),
+			.rows = sqlite3_column_int64(stmt, 3),
+		};
+		snprintf(p->name, sizeof(p->name), "%s",
+		         (const char *)sqlite3_column_text(stmt, 4) ?: "");
+	}
+	return r;
+}
+
+int shfs_mirror_put_store(struct shfs_index *mirror, const struct shfs_mirror_store *s)
+{
+	return shfs_sql_run(mirror,
+	                    "INSERT INTO m_store (store_id, base, room, tree, mark)"
+	                    " VALUES (?, ?, ?, ?, ?)"
+	                    " ON CONFLICT DO UPDATE SET mark = excluded.mark",
+	                    shfs_arg_int(s->store_id), shfs_arg_int(s->base),
+	                    shfs_arg_int(s->room), shfs_arg_text(shfs_bytes_str(s->tree)),
+	                    shfs_arg_text(shfs_bytes_str(s->mark)));
+}
+
+int shfs_mirror_put_piece(struct shfs_index *mirror, int64_t store_id,
+                          const struct shfs_mirror_piece *p)
+{
+	return shfs_sql_run(mirror, "INSERT INTO m_piece VALUES (?, ?, ?, ?, ?, ?)",
+	                    shfs_arg_int(store_id),
+	                    shfs_arg_text(shfs_bytes_str(p->name)),
+	                    shfs_arg_int(p->first), shfs_arg_int(p->last),
+	                    shfs_arg_int(p->hash), shfs_arg_int(p->rows));
+}
+
+/* --- numbers --- */
+
+/* Is it the number of an access or a version, whose upper half is that of a row? */
+static bool is_pair(char kind)
+{
+	return kind == 'A' || kind == 'V';
+}
+
+static int64_t shift(const struct shfs_mirror_store *store, char kind)
+{
+	return is_pair(kind) ? store->base << 32 : store->base;
+}
+
+/* --- removing rows --- */
+
+/* Removes the rows with keys (of the database) from first to last. */
+static int remove_rows(struct shfs_index *mirror, const struct shfs_mirror_store *store,
+                       const struct shfs_mirror_table *table, int64_t first, int64_t last)
+{
+	int64_t by = shift(store, table->kinds[0]);
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+
+	shfs_buf_printf(&sql,
+	                "DELETE FROM m_%s WHERE %s BETWEEN %" PRId64 " AND %" PRId64,
+	                table->name, table->key, by + first, by + last);
+	return sql.failed ? -ENOMEM : exec_all(mirror, sql.data);
+}
+
+int shfs_mirror_remove_store(struct shfs_index *mirror,
+                             const struct shfs_mirror_store *store)
+{
+	int r = 0;
+
+	for (const struct shfs_mirror_table *t = shfs_mirror_tables; t->name && !r; t++)
+		r = remove_rows(mirror, store, t, 0,
+		                is_pair(t->kinds[0]) ? (store->room << 32) - 1
+		                                     : store->room - 1);
+	if (!r)
+		r = shfs_sql_run(mirror, "DELETE FROM m_piece WHERE store_id = ?",
+		                 shfs_arg_int(store->store_id));
+	if (!r)
+		r = shfs_sql_run(mirror, "DELETE FROM m_store WHERE store_id = ?",
+		                 shfs_arg_int(store->store_id));
+	return r;
+}
+
+int shfs_mirror_remove_piece(struct shfs_index *mirror,
+                             const struct shfs_mirror_store *store,
+                             const struct shfs_mirror_piece *piece)
+{
+	int r = 0;
+
+	for (const struct shfs_mirror_table *t = shfs_mirror_tables; t->name && !r; t++)
+		if (!strcmp(t->name, piece->name))
+			r = remove_rows(mirror, store, t, piece->first, piece->last);
+	return r ? r
+	         : shfs_sql_run(mirror,
+	                        "DELETE FROM m_piece WHERE store_id = ? AND name = ?"
+	                        " AND first = ?",
+	                        shfs_arg_int(store->store_id),
+	                        shfs_arg_text(shfs_bytes_str(piece->name)),
+	                        shfs_arg_int(piece->first));
+}
+
+/* --- adding rows --- */
+
+struct shfs_mirror_load {
+	struct shfs_index *mirror;
+	const struct shfs_mirror_store *store;
+	const struct shfs_mirror_table *table;
+	sqlite3_stmt *stmt;
+	struct shfs_buf paths[COLUMNS_MAX]; /* of its columns, with their tree */
+};
+
+void shfs_mirror_load_free(struct shfs_mirror_load *load)
+{
+	if (!load)
+		return;
+	sqlite3_finalize(load->stmt);
+	for (size_t i = 0; i < COLUMNS_MAX; i++)
+		shfs_buf_free(&load->paths[i]);
+	free(load);
+}
+
+/* Makes the INSERT of the columns that are kept. */
+static int print_insert(const struct shfs_mirror_table *table, struct shfs_buf *out)
+{
+	const char *at = table->columns;
+	size_t n = 0;
+
+	shfs_buf_printf(out, "INSERT INTO m_%s (", table->name);
+	for (const char *kind = table->kinds; *kind; kind++) {
+		size_t len = strcspn(at, ",");
+
+		if (*kind != '-')
+			shfs_buf_printf(out, "%s%.*s", n++ ? ", " : "", (int)len, at);
+		at += len + strspn(at + len, ", ");
+	}
+	shfs_buf_str(out, ") VALUES (");
+	while (n--)
+		shfs_buf_str(out, n ? "?, " : "?)");
+	return out->failed ? -ENOMEM : 0;
+}
+
+int shfs_mirror_load(struct shfs_index *mirror, const struct shfs_mirror_store *store,
+                     const struct shfs_mirror_table *table, struct shfs_mirror_load **out)
+{
+	_cleanup_mirror_load_ struct shfs_mirror_load *load = calloc(1, sizeof(*load));
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r = load ? print_insert(table, &sql) : -ENOMEM;
+
+	shfs_assert(strlen(table->kinds) < COLUMNS_MAX);
+	if (!r)
+		r = shfs_index_errno(mirror->db,
+		                     sqlite3_prepare_v3(mirror->db, sql.data, -1,
+		                                        SQLITE_PREPARE_PERSISTENT,
+		                                        &load->stmt, NULL));
+	if (r)
+		return r;
+	load->mirror = mirror;
+	load->store = store;
+	load->table = table;
+	*out = TAKE_PTR(load);
+	return 0;
+}
+
+/* Sets *n to the number of a row here: SQLITE_OK, or SQLITE_RANGE. 0 stands for an
+ * unknown one, but not in the upper half of an access. */
+static int number_here(const struct shfs_mirror_store *store, char kind, int64_t *n)
+{
+	int64_t row = is_pair(kind) ? *n >> 32 : *n;
+
+	if (row < 0)
+		return SQLITE_CORRUPT;
+	if (row >= store->room)
+		return SQLITE_RANGE;
+	if (*n)
+		*n += shift(store, kind);
+	return SQLITE_OK;
+}
+
+static int op_number(struct shfs_bytes name, int64_t *out)
+{
+	const char *one;
+
+	for (int64_t op = 0; (one = shfs_index_op_name(op)); op++)
+		if (strlen(one) == name.len && !memcmp(one, name.data, name.len)) {
+			*out = op;
+			return SQLITE_OK;
+		}
+	return SQLITE_CORRUPT;
+}
+
+static bool is_below_root(const struct shfs_mirror_store *store, struct shfs_bytes path)
+{
+	for (char **root = store->roots; root && *root; root++) {
+		size_t len = strlen(*root);
+
+		if (path.len > len && !memcmp(path.data, *root, len) &&
+		    path.data[len] == '/')
+			return true;
+	}
+	return false;
+}
+
+/* Puts the tree before each path of a list, with a NUL between two. */
+static void put_streams(struct shfs_buf *out, const char *tree, struct shfs_bytes list)
+{
+	for (size_t at = 0; at < list.len;) {
+		size_t len = strnlen(list.data + at, list.len - at);
+
+		if (list.data[at] == '/')
+			shfs_buf_printf(out, "%s:", tree);
+		shfs_buf_add(out, list.data + at, len);
+		at += len + 1;
+		if (at <= list.len)
+			shfs_buf_char(out, '\0');
+	}
+}
+
+/* Does the path get the name of its tree? A directory is "" at the top; a program of the
+ * system is the same everywhere. */
+static bool is_of_tree(const struct shfs_mirror_load *load, char kind,
+                       struct shfs_bytes path)
+{
+	if (kind == 'd')
+		return true;
+	return path.len && *path.data == '/' &&
+	       (kind != 'x' || is_below_root(load->store, path));
+}
+
+static int bind_path(struct shfs_mirror_load *load, int at, char kind,
+                     struct shfs_bytes path)
+{
+	struct shfs_buf *buf = &load->paths[at];
+	const char *tree = load->store->tree;
+
+	if (!*tree || (kind != 's' && !is_of_tree(load, kind, path)))
+		return sqlite3_bind_text64(load->stmt, at, path.data, path.len,
+		                           SQLITE_STATIC, SQLITE_UTF8);
+	buf->len = 0;
+	if (kind == 's')
+		put_streams(buf, tree, path);
+	else
+		shfs_tree_path(buf, tree, path);
+	return buf->failed ? SQLITE_NOMEM
+	                   : sqlite3_bind_text64(load->stmt, at, buf->data ?: "",
+	                                         buf->len, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+/* Binds a value as parameter at. */
+static int bind_value(struct shfs_mirror_load *load, int at, char kind,
+                      const struct shfs_mirror_value *v)
+{
+	struct shfs_bytes text = { v->len ? v->text : "", v->len };
+	int64_t n = v->n;
+	int rc = SQLITE_OK;
+
+	if (v->is_null)
+		return sqlite3_bind_null(load->stmt, at);
+	switch (kind) {
+	case 'I':
+	case 'A':
+	case 'V':
+		rc = number_here(load->store, kind, &n);
+		break;
+	case 'o':
+		rc = op_number(text, &n);
+		break;
+	case 'd':
+	case 'p':
+	case 's':
+	case 'x':
+		return bind_path(load, at, kind, text);
+	case 'B':
+		return sqlite3_bind_blob64(load->stmt, at, text.data, text.len,
+		                           SQLITE_STATIC);
+	case 't':
+	case 'b':
+		return sqlite3_bind_text64(load->stmt, at, text.data, text.len,
+		                           SQLITE_STATIC, SQLITE_UTF8);
+	}
+	return rc ? rc : sqlite3_bind_int64(load->stmt, at, n);
+}
+
+int shfs_mirror_add(struct shfs_mirror_load *load, const struct shfs_mirror_value *values)
+{
+	const char *kinds = load->table->kinds;
+	int at = 0, rc = sqlite3_reset(load->stmt);
+
+	for (size_t i = 0; kinds[i] && !rc; i++)
+		if (kinds[i] != '-')
+			rc = bind_value(load, ++at, kinds[i], &values[i]);
+	if (!rc)
+		rc = sqlite3_step(load->stmt);
+	return rc == SQLITE_RANGE ? -ERANGE : shfs_index_errno(load->mirror->db, rc);
+}

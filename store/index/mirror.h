@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mirror.h - a mirror: an index whose rows come from a team's database (docs/team.md),
+ * and not from a journal.
+ *
+ * It has the views of an index but for v_stats and v_left_out, and all questions of
+ * facts.h can be asked of it. It lies in a directory of a store of its own. Rows are
+ * written in one transaction, by one process at a time; others read what was there before
+ * until it ends.
+ */
+#pragma once
+
+#include "store/index/index.h"
+
+/*
+ * Opens the mirror in the store `at`, made if it is missing or of another version.
+ * Contents are looked for in `store`. Both are borrowed; `at` can be closed before the
+ * index is.
+ */
+_must_check_ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *store,
+                                  struct shfs_index **out);
+
+/*
+ * A table: its key and its columns in the database, and how each is kept, a letter each:
+ *   i  a number            I  the number of a row, of the store's own
+ *   A  that of an access   V  that of a version
+ *   t  a text              p  a path, absolute or not
+ *   d  the directory of a path                    x  the path of a program
+ *   s  paths with NULs between                    o  the name of an operation
+ *   b  bytes as a text     B  bytes               -  not kept
+ * The key is the first column.
+ */
+struct shfs_mirror_table {
+	const char *name, *key, *columns, *kinds;
+};
+extern const struct shfs_mirror_table shfs_mirror_tables[]; /* ends with a NULL name */
+
+/* A store of the database. Its numbers are below room. */
+struct shfs_mirror_store {
+	int64_t store_id, base, room;
+	char *tree;   /* "": this one */
+	char *mark;   /* what the database had of it when it was read last */
+	char **roots; /* its projects, a NULL at the end; borrowed, only to add rows */
+};
+void shfs_mirror_store_clear(struct shfs_mirror_store *store);
+
+struct shfs_mirror_piece {
+	char name[16]; /* of a table */
+	int64_t first, last, hash, rows;
+};
+
+/* Begins to write. Waits for another process that writes. */
+_must_check_ int shfs_mirror_begin(struct shfs_index *mirror);
+/* Ends that: all is there, or nothing. What was removed is in no file any more, unless
+ * another process is reading the rows of before. */
+_must_check_ int shfs_mirror_commit(struct shfs_index *mirror);
+void shfs_mirror_rollback(struct shfs_index *mirror);
+
+/* Get the stores, by their base; the caller frees them. The pieces of one, by name and
+ * first. */
+_must_check_ int shfs_mirror_stores(struct shfs_index *mirror,
+                                    struct shfs_mirror_store **out, size_t *n);
+_must_check_ int shfs_mirror_pieces(struct shfs_index *mirror, int64_t store_id,
+                                    struct shfs_mirror_piece **out, size_t *n);
+/* Adds a store, or replaces its mark. */
+_must_check_ int shfs_mirror_put_store(struct shfs_index *mirror,
+                                       const struct shfs_mirror_store *store);
+/* Removes a store's rows and pieces, and itself. */
+_must_check_ int shfs_mirror_remove_store(struct shfs_index *mirror,
+                                          const struct shfs_mirror_store *store);
+_must_check_ int shfs_mirror_put_piece(struct shfs_index *mirror, int64_t store_id,
+                                       const struct shfs_mirror_piece *piece);
+/* Removes a piece and its rows. */
+_must_check_ int shfs_mirror_remove_piece(struct shfs_index *mirror,
+                                          const struct shfs_mirror_store *store,
+                                          const struct shfs_mirror_piece *piece);
+
+/* A value of a column; text is borrowed. */
+struct shfs_mirror_value {
+	bool is_null;
+	int64_t n;
+	const char *text;
+	size_t len;
+};
+
+struct shfs_mirror_load;
+
+/* Begins to add rows of a table. */
+_must_check_ int shfs_mirror_load(struct shfs_index *mirror,
+                                  const struct shfs_mirror_store *store,
+                                  const struct shfs_mirror_table *table,
+                                  struct shfs_mirror_load **out);
+/* Adds a row, with a value for each letter of kinds. -ERANGE: a number is beyond the
+ * store's room. -EBADMSG: it is no number of a row, or there is no such operation. */
+_must_check_ int shfs_mirror_add(struct shfs_mirror_load *load,
+                                 const struct shfs_mirror_value *values);
+void shfs_mirror_load_free(struct shfs_mirror_load *load);
+static inline void shfs_mirror_load_freep(struct shfs_mirror_load **load)
+{
+	shfs_mirror_load_free(*load);
+}
+#define _cleanup_mirror_load_ _cleanup_(shfs_mirror_load_freep)
