@@ -299,7 +299,7 @@ def test_many(study, sandbox, browser):
     browser.type("data-12345.")
     browser.key("Enter")
     assert browser.text("#found") == "1 of 1" and "data-12345.csv" in browser.text("#details .typed")
-    assert browser.run("shfsMap.timeline.files.length") > 1
+    assert browser.run("shfsMap.timeline.files.rows.length") > 1
     assert browser.run("document.querySelectorAll('*').length") < 400, "what is not seen is not there"
     nothing_bad(browser)
 
