@@ -14,6 +14,8 @@ from harness import seeds
 from webs import known, look, nothing_bad, page, served, study  # noqa: F401
 
 WRITES = {"wrote", "changed", "renamed", "linked", "removed"}
+SIZES = [(1280, 800), (390, 844)]
+AXE = os.path.join(os.path.dirname(__file__), "../../map/node_modules/axe-core/axe.min.js")
 # letters need 4.5 to 1: WCAG 2.2, 1.4.3
 CONTRAST = """
 (() => {
@@ -408,4 +410,52 @@ def test_large_tables(study, page, sandbox):
     page.click("#details button", "diff")
     page.wait("!!document.querySelector('#details .tables')")
     assert "1 column added: w" in page.text("#details .tables")
+    nothing_bad(page)
+
+
+# --- for all who look ---
+
+
+@pytest.mark.users("ordinary")
+def test_axe(study, page, sandbox):
+    """axe-core has nothing to say of any view."""
+    if not os.path.exists(AXE):
+        pytest.skip("built without the packages of map/package.json")
+    with open(AXE, encoding="utf-8") as file:
+        axe = file.read()
+    study.run("mkdir -p d/e; for i in 1 2 3; do echo $i,a > d/e/$i.csv; done; echo 1,b > d/e/1.csv")
+    study.run("echo 2,b > d/e/1.csv")
+    study.run("echo 'rate: 9' > config.yaml")
+    known(page)
+    base = f"http://127.0.0.1:{page.served.port}/"
+    one = history(sandbox)[-1]["id"]
+    views = {
+        "results": ("", None),
+        "graph": (f"#file={sandbox.project}/top.txt&n=2", None),
+        "time": ("#view=time", None),
+        "command": (f"#view=time&command={one}", None),
+        "text": (f"#view=time&file={sandbox.project}/config.yaml", "diff"),
+        "image": (f"#view=time&file={sandbox.project}/fig.png", "diff"),
+        "table": (f"#view=time&file={sandbox.project}/d/e/1.csv", "diff"),
+        "filters": ("#view=time&status=failed&colour=stale&find=top", None),
+        "nothing": ("#command=0123456789abcdef", None),
+        "keys": ("#view=time", "?"),
+    }
+    said = []
+    for name, (hash_, button) in views.items():
+        for size in SIZES:
+            for dark in False, True:
+                page.resize(*size)
+                page.dark(dark)
+                look(page, base + hash_)
+                if button:
+                    page.click("#keys" if button == "?" else "#details button", button)
+                page.run(axe + "; 0")
+                found = page.run("axe.run(document).then((r) => r.violations.map((v) => [v.id, v.nodes[0].html, v.nodes[0].failureSummary]))")
+                said += [(name, size, dark, *one) for one in found]
+                if page.run("document.documentElement.scrollWidth") > size[0]:
+                    said.append((name, size, "too wide"))
+                if "SHFS_TEST_PICTURES" in os.environ:
+                    page.picture(os.path.join(os.environ["SHFS_TEST_PICTURES"], f"{name}-{size[0]}-{'dark' if dark else 'light'}.png"))
+    assert said == []
     nothing_bad(page)
