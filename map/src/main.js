@@ -336,8 +336,10 @@ function start(data, live) {
 		filters.apply(Object.fromEntries(FILTERS.map((key) => [key, asked[key]])));
 		const window = [asked.from, asked.to].map((moment) => Date.parse(moment) * 1000),
 			whole = window.some(Number.isNaN) || window[0] >= window[1];
-		if (whole) timeline.view.fit();
-		else timeline.view.show(...window);
+		const [least, most] = [timeline.scale.times[0], timeline.scale.times.at(-1)],
+			[a, b] = [Math.max(window[0], least), Math.min(window[1], most)];
+		if (!whole && a < b) timeline.view.show(a, b);
+		else timeline.view.fit();
 		select(c ?? null, path >= 0 ? path : null);
 		if (c) {
 			details.command(c);

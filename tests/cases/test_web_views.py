@@ -306,6 +306,34 @@ def test_addresses_of_any_names(study, page, sandbox):
     nothing_bad(page)
 
 
+@pytest.mark.users("ordinary")
+def test_what_comes_in_parts(page, sandbox):
+    """The address and the filters are right, however little of it is there at first."""
+    base = timeline(page)
+    known(page)
+    everywhere = history(sandbox)
+    moment = page.run("new Date(shfsMap.model.commands[0].begin / 1000).toISOString()")
+    # the first answer has two commands, the next ones three
+    page.ask("Page.addScriptToEvaluateOnNewDocument", source="""
+        const real = fetch;
+        globalThis.asked = 0;
+        fetch = (url, ...more) => (asked++, real(url.replace(/limit=\\d+/, `limit=${asked > 1 ? 3 : 2}`), ...more));
+    """)
+    for c in everywhere[-1], everywhere[0]:
+        look(page, f"{base}#command={c['id']}")
+        assert page.run("asked") > 4
+        assert page.text("#details .typed") == c["text"] and page.run("location.hash").startswith(f"#command={c['id']}")
+        assert not page.text("#lost")
+    look(page, f"{base}#view=time&status=failed")
+    assert matched(page) == {c["id"] for c in everywhere if c["status"]} != set()
+    assert page.text("#found") == f"{len(matched(page))} found"
+    look(page, f"{base}#view=time&file={sandbox.project}/config.yaml&n=1")
+    assert page.text("#graph-of") == "config.yaml@1"
+    look(page, f"{base}#view=time&from={moment}&to=2100-01-01")
+    assert page.run("shfsMap.timeline.view.window()[0] / 1000 - shfsMap.model.commands[0].begin / 1000") < 1
+    nothing_bad(page)
+
+
 # --- the workflow ---
 
 
