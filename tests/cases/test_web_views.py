@@ -365,6 +365,19 @@ def test_fold_the_workflow(study, page, sandbox):
     nothing_bad(page)
 
 
+@pytest.mark.users("ordinary")
+def test_words(study, page, sandbox):
+    """Lines that take the place of others say which words differ, also where these are more."""
+    study.run("echo 'rate: 9' > config.yaml")
+    known(page)
+    look(page, f"http://127.0.0.1:{page.served.port}/#view=time&file={sandbox.project}/config.yaml")
+    page.click("#details button", "diff")
+    page.wait("!!document.querySelector('#details .line.removed')")
+    assert page.run("document.querySelectorAll('#details .line.removed').length") == 3
+    assert page.run("[...document.querySelectorAll('#details .line mark')].map((m) => m.textContent)") == ["5", "9"]
+    nothing_bad(page)
+
+
 # --- tables ---
 
 
