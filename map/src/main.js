@@ -94,6 +94,7 @@ function start(data, live) {
 			]
 				.filter(Boolean)
 				.join(' · ');
+		byId('summary').title = byId('summary').textContent;
 		byId('cut').hidden = !data.cut;
 		const name = live ? 'shfs web' : 'shfs map';
 		byId('where').textContent = model.root === '/' ? name : oneLine(model.root.slice(0, -1));
