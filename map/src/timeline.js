@@ -207,7 +207,7 @@ export class Timeline {
 		const n = seen.reduce((sum, session) => sum + session.commands.length, 0);
 		ctx.font = `12px ${colours.ui}`;
 		ctx.fillStyle = colours.text;
-		ctx.fillText(cut(sessionName(chosen), this.left < LEFT ? 9 : 16) + more, 14, y + ROW / 2, this.left - 14 - 52);
+		ctx.fillText(cut(sessionName(chosen), this.left < LEFT ? 9 : more ? 16 : 22) + more, 14, y + ROW / 2, this.left - 14 - 52);
 		ctx.fillStyle = colours.dim;
 		ctx.textAlign = 'right';
 		ctx.fillText(n.toLocaleString('en'), this.left - 12, y + ROW / 2);
