@@ -71,6 +71,19 @@ function write(what) {
 		.join('&');
 }
 
+// A moment, in microseconds since 1970, to the hundredth of a millisecond: so it comes back as it was written.
+export function momentText(us) {
+	const fine = Math.round(us / 10);
+
+	return `${new Date(Math.floor(fine / 100)).toISOString().slice(0, -1)}${String(fine % 100).padStart(2, '0')}Z`;
+}
+
+export function momentOf(text = '') {
+	const [, rest = '0'] = text.match(/\.\d{3}(\d{2})Z$/) ?? [];
+
+	return Date.parse(text) * 1000 + Number(rest) * 10;
+}
+
 export class Address {
 	// tell: what is shown now; show: that again
 	constructor(tell, show) {

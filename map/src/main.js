@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The page: reads its data, and lets its parts know of each other.
-import { Address, encode } from './address.js';
+import { Address, encode, momentOf, momentText } from './address.js';
 import { byId, el } from './dom.js';
 import { Details } from './details.js';
 import { Filters } from './filters.js';
@@ -298,7 +298,7 @@ function start(data, live) {
 	// What is shown, for the address.
 	function tell() {
 		const { view } = timeline,
-			moved = view.moved && view.window().map((us) => new Date(us / 1000).toISOString());
+			moved = view.moved && view.window().map(momentText);
 		const drawn = graph.root.hidden ? null : graph.shown,
 			same = drawn && drawn[0] === state.file;
 		const what = {
@@ -335,7 +335,7 @@ function start(data, live) {
 		if (timeline.squeezed !== (all !== 'all')) timeline.squeeze(all !== 'all');
 		if (timeline.files.tree.written !== (files !== 'all')) timeline.showWritten(files !== 'all');
 		filters.apply(Object.fromEntries(FILTERS.map((key) => [key, asked[key]])));
-		const window = [asked.from, asked.to].map((moment) => Date.parse(moment) * 1000),
+		const window = [asked.from, asked.to].map(momentOf),
 			whole = window.some(Number.isNaN) || window[0] >= window[1];
 		const [least, most] = [timeline.scale.times[0], timeline.scale.times.at(-1)],
 			[a, b] = [Math.max(window[0], least), Math.min(window[1], most)];
