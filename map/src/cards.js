@@ -2,7 +2,7 @@
 // What a version looks like, small: an image, or its first lines.
 import { isImage } from './compare.js';
 import { svg } from './dom.js';
-import { cut, visible } from './text.js';
+import { cut, size, visible } from './text.js';
 
 const IMAGE = { width: 200, height: 160 },
 	TEXT = { width: 188, height: 92 };
@@ -21,11 +21,16 @@ export function labelAt(model, path) {
 	return (cardSize(model, path).height - BAND) / 2;
 }
 
+// Its first page is not drawn: what does that is larger than all of this page (docs/map.md).
+function isPdf(model, path) {
+	return /\.pdf$/i.test(model.paths[path]);
+}
+
 // Has it something to be seen?
 export function hasCard(model, path, n) {
 	const version = model.source.url && model.version(path, n);
 
-	return Boolean(version) && version.content !== null && (isImage(model, path) || version.bytes <= BYTES_MAX);
+	return Boolean(version) && version.content !== null && (isImage(model, path) || isPdf(model, path) || version.bytes <= BYTES_MAX);
 }
 
 function lines(text) {
@@ -54,6 +59,10 @@ export function card(model, path, n) {
 		];
 	const text = svg('text', { class: 'first', y: y + 4 });
 
+	if (isPdf(model, path)) {
+		text.append(...lines(`PDF, ${size(model.version(path, n).bytes)}`));
+		return [text];
+	}
 	Promise.resolve(model.content(path, n)).then(
 		(content) => text.append(...lines(content)),
 		(error) => text.append(...lines(error.message)),

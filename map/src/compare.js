@@ -2,6 +2,7 @@
 // A version as what it is, image or text; and two versions of a file beside each other.
 import { contentView, diffView } from './diff.js';
 import { el } from './dom.js';
+import { isTable, tableView } from './tables.js';
 import { count } from './text.js';
 
 const IMAGE = /\.(png|jpe?g|gif|webp|bmp|svg)$/i;
@@ -55,7 +56,12 @@ function difference(before, after) {
 }
 
 export async function compareView(model, path, before, n) {
-	if (!isImage(model, path)) return diffView(await model.content(path, before), await model.content(path, n));
+	if (!isImage(model, path)) {
+		const texts = [await model.content(path, before), await model.content(path, n)],
+			lines = () => diffView(...texts);
+
+		return isTable(model.paths[path]) && !texts.some((text) => text.includes('\0')) ? tableView(...texts, model.paths[path], lines) : lines();
+	}
 	const [a, b] = await Promise.all([picture(model, path, before), picture(model, path, n)]);
 	const differs = difference(a, b);
 	const figure = (image, text) => el('figure', {}, image, el('figcaption', { class: 'dim' }, text));

@@ -4,7 +4,7 @@ import { AGAIN, INCOMPLETE, NOT_ARCHIVED } from './model.js';
 import { byId, el } from './dom.js';
 import { compareView, isImage, versionView } from './compare.js';
 import { count, date, duration, oneLine, quoted, size, time, visible } from './text.js';
-import { ofSession } from './theme.js';
+import { ofCommand } from './theme.js';
 import { sessionName } from './timeline.js';
 
 const SHOWN = 40; // files of a command, versions of a file, before one asks for more
@@ -89,7 +89,7 @@ export class Details {
 	swatch(c) {
 		const box = el('span', { class: 'swatch' });
 
-		box.style.background = ofSession(c.of.index);
+		box.style.background = ofCommand(c);
 		return box;
 	}
 

@@ -32,8 +32,8 @@ function wordsOf(lines) {
 		const n = run(at, '-');
 
 		if (!n) continue;
-		if (run(at + n, '+') === n)
-			for (let i = at; i < at + n; i++) compareWords(found, i, lines[i].slice(1), i + n, lines[i + n].slice(1));
+		const pairs = Math.min(n, run(at + n, '+'));
+		for (let i = at; i < at + pairs; i++) compareWords(found, i, lines[i].slice(1), i + n, lines[i + n].slice(1));
 		at += n - 1;
 	}
 	return found;

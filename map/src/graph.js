@@ -7,18 +7,20 @@ import { AGAIN } from './model.js';
 import { byId, svg } from './dom.js';
 import { card, cardSize, hasCard, labelAt } from './cards.js';
 import { cut, cutLeft } from './text.js';
-import { ofSession } from './theme.js';
+import { ofCommand } from './theme.js';
 
 const NODES_MAX = 60; // more are not read
 const RESULTS = 6; // at first, and for each time that one asks for more
 const FILES_MAX = 9; // of one command, in one direction
+const NARROW = 600; // pixels
 const CHAR = 7,
 	HEIGHT = 28;
 
 export class Graph {
-	// go: as the details have it
-	constructor(model, go) {
-		Object.assign(this, { model, go, root: byId('graph'), picture: byId('picture'), more: byId('graph-more'), stale: new Set() });
+	// go: as the details have it; state: which commands are wanted
+	constructor(model, state, go) {
+		Object.assign(this, { model, state, go, stale: new Set(), folded: new Set() });
+		Object.assign(this, { root: byId('graph'), picture: byId('picture'), more: byId('graph-more') });
 		this.more.addEventListener('click', () => this.showResults(this.wanted + RESULTS));
 		this.behaviour = zoom()
 			.scaleExtent([0.1, 3])
@@ -58,8 +60,10 @@ export class Graph {
 			seen = new Set();
 
 		for (let i = model.commands.length - 1; i >= 0 && made[0].length <= this.wanted; i--) {
-			const c = model.commands[i],
-				plain = c.id === null || !this.inputs(c).length;
+			const c = model.commands[i];
+
+			if (this.state.matches && !this.state.matches.has(i)) continue;
+			const plain = c.id === null || !this.inputs(c).length;
 
 			for (const [path, n] of this.outputs(c)) {
 				if (seen.has(path) || model.latest(path) !== n) continue;
@@ -74,6 +78,7 @@ export class Graph {
 		this.nodes = new Map();
 		this.edges = new Map();
 		this.cut = 0;
+		this.hidden = [];
 	}
 
 	search(path, n) {
@@ -91,6 +96,7 @@ export class Graph {
 			for (const next of node.path !== undefined ? this.beside(node, way) : this.around(node, way))
 				queue.push([next, way]);
 		}
+		this.hidden.forEach((link) => link());
 	}
 
 	add(key, node) {
@@ -120,7 +126,7 @@ export class Graph {
 		const commands = way > 0 ? model.readersOf(node.path, node.n) : maker ? [maker] : [];
 
 		for (const c of commands) {
-			const [found, isNew] = this.add(`c${c.index}`, { command: c });
+			const [found, isNew] = this.add(`c${c.index}`, { command: c, folds: new Set() });
 
 			if (!found) continue;
 			this.link(...(way < 0 ? [found, node] : [node, found]));
@@ -134,6 +140,8 @@ export class Graph {
 		const all = way < 0 ? this.inputs(node.command) : this.outputs(node.command),
 			fresh = [];
 
+		if (all.length) node.folds.add(way);
+		if (this.folded.has(foldOf(node, way))) return this.hide(node, way, all);
 		all.slice(0, FILES_MAX).forEach(([path, n]) => {
 			const [found, isNew] = this.add(`v${path}@${n}`, { path, n });
 
@@ -150,6 +158,18 @@ export class Graph {
 			if (rest) this.link(...(way < 0 ? [rest, node] : [node, rest]));
 		}
 		return fresh;
+	}
+
+	// What is hidden, and is there for something else, has its edges all the same.
+	hide(node, way, all) {
+		this.hidden.push(() => {
+			for (const [path, n] of all) {
+				const found = this.nodes.get(`v${path}@${n}`);
+
+				if (found) this.link(...(way < 0 ? [found, node] : [node, found]));
+			}
+		});
+		return [];
 	}
 
 	// --- how it is drawn ---
@@ -174,6 +194,11 @@ export class Graph {
 			'Latest results',
 		);
 		this.more.hidden = found.length <= wanted;
+	}
+
+	// Other commands are wanted.
+	filtered() {
+		if (!this.root.hidden && !this.shown) this.showResults(this.wanted);
 	}
 
 	redraw() {
@@ -216,6 +241,7 @@ export class Graph {
 	}
 
 	note() {
+		if (!this.nodes.size) return 'no results of these commands';
 		const commands = [...this.nodes.values()].filter((node) => node.command && !node.rest).length;
 
 		return `${commands} ${commands === 1 ? 'command' : 'commands'}` + (this.cut ? ' · the nearest; there are more' : '') + ' · shfs why is exact';
@@ -242,7 +268,8 @@ export class Graph {
 		return svg('path', { class: 'edge', d, 'marker-end': 'url(#arrow)' });
 	}
 
-	node(node, { x, y, width, height }) {
+	node(node, box) {
+		const { x, y, width, height } = box;
 		const kind = node.rest ? 'rest' : node.command ? 'command' : 'version';
 		const shape = svg('rect', {
 			x: -width / 2,
@@ -261,7 +288,7 @@ export class Graph {
 			stale && 'stale: an input has changed, or a step before it',
 		];
 
-		if (kind === 'command' && !this.model.source.url) shape.style.fill = ofSession(node.command.of.index);
+		if (kind === 'command') shape.style.fill = ofCommand(node.command);
 		const button = svg(
 			'g',
 			{
@@ -283,17 +310,54 @@ export class Graph {
 		);
 
 		// beside the button, whose name is not what is in the file
-		return node.card || stale
-			? [
-					button,
-					svg(
-						'g',
-						{ class: 'card', 'aria-hidden': 'true', transform: `translate(${x},${y})` },
-						node.card && card(this.model, node.path, node.n),
-						stale && this.badge(width, height),
-					),
-				]
-			: [button];
+		const beside =
+			(node.card || stale) &&
+			svg(
+				'g',
+				{ class: 'card', 'aria-hidden': 'true', transform: `translate(${x},${y})` },
+				node.card && card(this.model, node.path, node.n),
+				stale && this.badge(width, height),
+			);
+		return [button, beside, [...(node.folds ?? [])].map((way) => this.toggle(node, way, box))];
+	}
+
+	// Hides what is beside a command in one direction, or shows it again.
+	fold(node, way) {
+		const name = foldOf(node, way);
+
+		if (!this.folded.delete(name)) this.folded.add(name);
+		this.redraw();
+		[...this.picture.querySelectorAll('.fold')].find((button) => button.dataset.fold === name)?.focus();
+	}
+
+	// The button for that, at a corner.
+	toggle(node, way, { x, y, width, height }) {
+		const name = foldOf(node, way),
+			folded = this.folded.has(name);
+		const label = `${folded ? 'Show' : 'Hide'} what ${cut(node.command.title, 60)} ${way < 0 ? 'read' : 'made'}`;
+		const press = () => this.fold(node, way);
+
+		return svg(
+			'g',
+			{
+				class: 'fold',
+				'data-fold': name,
+				transform: `translate(${x + (way * width) / 2},${y - (-way * height) / 2})`,
+				tabindex: 0,
+				role: 'button',
+				'aria-expanded': String(!folded),
+				'aria-label': label,
+				onclick: press,
+				onkeydown: (event) => {
+					if (event.key !== 'Enter' && event.key !== ' ') return;
+					event.preventDefault();
+					press();
+				},
+			},
+			svg('title', {}, label),
+			svg('circle', { r: 9 }),
+			svg('path', { d: folded ? 'M-4,0H4M0,-4V4' : 'M-4,0H4' }),
+		);
 	}
 
 	badge(width, height) {
@@ -315,7 +379,7 @@ export class Graph {
 	// All of it where it is legible, else what is around the target.
 	fit({ width, height }, target) {
 		const box = this.picture.getBoundingClientRect();
-		const least = this.model.source.url ? 0.45 : 0.75;
+		const least = this.model.source.url && box.width > NARROW ? 0.45 : 0.75;
 		const k = Math.min(1.1, Math.max(least, Math.min(box.width / width, box.height / height)));
 		const shift = (room, length, at) =>
 			length <= room ? (room - length) / 2 : Math.min(0, Math.max(room - length, room / 2 - at));
@@ -331,4 +395,8 @@ export class Graph {
 	close() {
 		this.root.hidden = true;
 	}
+}
+
+function foldOf(node, way) {
+	return `${node.command.begin} ${node.command.id} ${way}`; // their numbers change
 }

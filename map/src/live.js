@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Where data and contents come from: from the server of `shfs web`, in parts; or from the page itself.
 
+import { encode } from './address.js';
+
 const FIRST = 1000, // commands; what is on the screen soon
 	PART = 4000,
 	MOST = 20000; // before one asks for more
@@ -11,15 +13,6 @@ async function ask(url) {
 
 	if (!answer.ok) throw new Error((await answer.text()).trim());
 	return answer;
-}
-
-// A path as the bytes that it is: those that are not UTF-8 are halves of surrogate pairs (docs/json.md).
-function encode(path) {
-	return path.replace(/[\udc80-\udcff]|[^\udc80-\udcff]+/gu, (part) =>
-		/^[\udc80-\udcff]$/u.test(part)
-			? `%${(part.charCodeAt(0) & 0xff).toString(16)}`
-			: encodeURIComponent(part.replace(/\p{Surrogate}/gu, '\ufffd')).replaceAll('%2F', '/'),
-	);
 }
 
 export class Live {
@@ -49,10 +42,6 @@ export class Live {
 	// So many more may be loaded.
 	async further() {
 		this.most += MOST;
-	}
-
-	encode(path) {
-		return encode(path);
 	}
 
 	url(path, n) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The page: reads its data, and lets its parts know of each other.
+import { Address, encode, momentOf, momentText } from './address.js';
 import { byId, el } from './dom.js';
 import { Details } from './details.js';
+import { Filters } from './filters.js';
 import { Graph } from './graph.js';
 import { Embedded, Live } from './live.js';
 import { Model } from './model.js';
@@ -12,6 +14,8 @@ import { count, date, oneLine, time } from './text.js';
 
 const VERSION = 1; // of the data: docs/map.md
 const NEAR = 60e6; // commands so near to each other are to be told apart
+
+const FILTERS = ['find', 'host', 'in', 'status', 'kind', 'stale', 'colour'];
 
 const embedded = (id) => JSON.parse(byId(id).textContent);
 
@@ -31,42 +35,44 @@ function start(data, live) {
 		timeline.redraw();
 	}
 
-	// The address says what is shown.
-	function say(what) {
-		history.replaceState(null, '', `#${what}`);
-	}
-
 	const go = {
-		command(c) {
+		command(c, kind) {
 			select(c, null);
-			timeline.view.reveal(c.begin, NEAR);
+			timeline.reveal(c, NEAR);
 			details.command(c);
-			if (c.id) say(c.id);
+			address.step(kind);
 		},
 		file(path) {
 			select(null, path);
 			details.file(path);
-			if (live) say(`file=${live.encode(model.paths[path])}`);
+			address.step();
 		},
 		graph(path, n) {
+			select(null, path);
 			details.file(path);
 			graph.show(path, n);
-			if (live) say(`file=${live.encode(model.paths[path])}&n=${n}`);
+			address.step();
 		},
 		none() {
 			select(null, null);
 			details.close();
+			address.step();
 		},
 	};
 	watchTheme(() => {
+		filters.showLegend();
 		timeline.redraw();
-		graph.redraw();
+		repaint();
 	});
 	const details = new Details(model, go),
-		graph = new Graph(model, go);
+		graph = new Graph(model, state, go);
 	const timeline = new Timeline(model, state, ({ command, path }) =>
 		command ? go.command(command) : path !== undefined ? go.file(path) : go.none(),
 	);
+	const address = new Address(tell, show),
+		filters = new Filters(model, find);
+
+	timeline.onMove = () => address.drift();
 	new Overview(timeline);
 
 	// --- the head ---
@@ -88,6 +94,7 @@ function start(data, live) {
 			]
 				.filter(Boolean)
 				.join(' · ');
+		byId('summary').title = byId('summary').textContent;
 		byId('cut').hidden = !data.cut;
 		const name = live ? 'shfs web' : 'shfs map';
 		byId('where').textContent = model.root === '/' ? name : oneLine(model.root.slice(0, -1));
@@ -109,14 +116,27 @@ function start(data, live) {
 	const search = byId('search'),
 		found = byId('found');
 
-	function find() {
-		const query = search.value.trim();
-
-		state.matches = query ? new Set((state.list = model.find(query))) : null;
+	// told: by a person, and not by the address
+	function find(told, kind) {
+		state.list = filters.list();
+		state.matches = state.list && new Set(state.list);
+		state.mask = state.list && new Uint8Array(model.commands.length);
+		for (const i of state.list ?? []) state.mask[i] = 1;
 		state.at = -1;
 		showFound();
 		timeline.changed();
-		timeline.redraw();
+		graph.filtered();
+		if (state.colour !== filters.values.colour) repaint();
+		state.colour = filters.values.colour;
+		if (told) address.step(kind);
+	}
+
+	// Colours mean something else.
+	function repaint() {
+		timeline.files.prepare();
+		graph.redraw();
+		if (state.selected) details.command(state.selected);
+		else if (state.file !== null) details.file(state.file);
 	}
 
 	function showFound() {
@@ -137,13 +157,12 @@ function start(data, live) {
 		if (!state.matches || !n) return;
 		state.at = state.at < 0 ? (way > 0 ? 0 : n - 1) : (state.at + way + n) % n;
 		showFound();
-		go.command(model.commands[state.list[state.at]]);
+		go.command(model.commands[state.list[state.at]], 'walk');
 	}
 
-	search.addEventListener('input', find);
 	search.addEventListener('keydown', (event) => {
 		if (event.key === 'Enter') next(event.shiftKey ? -1 : 1);
-		else if (event.key === 'Escape') search.value ? ((search.value = ''), find()) : search.blur();
+		else if (event.key === 'Escape') search.value ? filters.set('find', '') : search.blur();
 		else return;
 		event.preventDefault();
 		event.stopPropagation();
@@ -175,25 +194,34 @@ function start(data, live) {
 		button.setAttribute('aria-pressed', on);
 		change(on);
 	};
-	const flipIdle = () => flip(idle, (on) => timeline.squeeze(on));
+	const flipIdle = () =>
+		flip(idle, (on) => {
+			timeline.squeeze(on);
+			address.step();
+		});
 	const flipWritten = () =>
 		flip(written, (on) => {
-			timeline.written = on;
-			timeline.scroll = 0;
-			timeline.listFiles();
+			timeline.showWritten(on);
+			address.step();
 		});
 
 	function fit() {
 		from.value = to.value = '';
 		timeline.view.fit();
+		address.step();
 	}
 
+	function closeGraph() {
+		graph.close();
+		address.step();
+	}
+
+	byId('graph-close').addEventListener('click', closeGraph);
 	idle.addEventListener('click', flipIdle);
 	written.addEventListener('click', flipWritten);
 	byId('fit').addEventListener('click', fit);
 	byId('keys').addEventListener('click', () => help.showModal());
 	byId('help-close').addEventListener('click', () => help.close());
-	byId('graph-close').addEventListener('click', () => graph.close());
 	byId('licences').append(el('pre', {}, byId('licence-texts').textContent.trim()));
 
 	// --- keys ---
@@ -203,7 +231,7 @@ function start(data, live) {
 		const at = state.selected ? list.indexOf(state.selected) : -1;
 		const there = at < 0 ? nearestTo(list) : list[at + way];
 
-		if (there) go.command(there);
+		if (there) go.command(there, 'walk');
 	}
 
 	// The one in the middle of what is seen.
@@ -218,7 +246,7 @@ function start(data, live) {
 	}
 
 	function escape() {
-		if (!graph.root.hidden) graph.close();
+		if (!graph.root.hidden) closeGraph();
 		else go.none();
 	}
 
@@ -229,6 +257,7 @@ function start(data, live) {
 
 		if (written) graph.show(...written);
 		else if (numbers.length) graph.show(state.file, numbers.at(-1));
+		address.step();
 	}
 
 	const keys = {
@@ -256,8 +285,8 @@ function start(data, live) {
 	};
 
 	document.addEventListener('keydown', (event) => {
-		const typing = event.target.closest('input, dialog, textarea'),
-			scrolls = event.target.closest('pre, .text') && event.key.startsWith('Arrow');
+		const typing = event.target.closest('input, select, dialog, textarea'),
+			scrolls = event.target.closest('pre, .text, #legend') && event.key.startsWith('Arrow');
 
 		if (typing || scrolls || event.ctrlKey || event.altKey || event.metaKey || !keys[event.key]) return;
 		event.preventDefault();
@@ -266,54 +295,100 @@ function start(data, live) {
 
 	// --- the beginning ---
 
-	// What the address asks for: a command, or a file and perhaps its version.
-	function follow() {
-		const asked = location.hash.slice(1),
-			words = new URLSearchParams(asked);
-		const path = words.has('file') ? model.paths.findIndex((found) => found === words.get('file') || live?.encode(found) === raw(asked)) : -1;
+	// What is shown, for the address.
+	function tell() {
+		const { view } = timeline,
+			moved = view.moved && view.window().map(momentText);
+		const drawn = graph.root.hidden ? null : graph.shown,
+			same = drawn && drawn[0] === state.file;
+		const what = {
+			command: state.selected?.id,
+			file: state.file === null ? null : model.paths[state.file],
+			n: same ? drawn[1] : null,
+			graph: drawn && !same ? `${model.paths[drawn[0]]}@${drawn[1]}` : null,
+			view: graph.root.hidden ? live && 'time' : !drawn && 'results',
+			from: moved && moved[0],
+			to: moved && moved[1],
+			...Object.fromEntries(FILTERS.map((key) => [key, filters.values[key]])),
+			idle: timeline.squeezed ? null : 'all',
+			files: timeline.files.tree.written ? null : 'all',
+		};
 
-		if (path >= 0) {
-			const n = Number(words.get('n')) || model.numbersOf(path).at(-1);
-
-			if (n) go.graph(path, n);
-			else go.file(path);
-		} else if (asked.length > 3 && !words.has('file')) {
-			const found = model.commands.find((c) => c.id?.startsWith(asked));
-
-			if (found) go.command(found);
-			return Boolean(found);
-		}
-		return path >= 0;
+		for (const [name, value] of Object.entries(what)) if (!value) delete what[name];
+		return live && what.view === 'results' && Object.keys(what).length === 1 ? {} : what; // that comes first
 	}
-	const raw = (asked) => asked.match(/file=([^&]*)/)[1];
+
+	const pathOf = (name) => (name ? model.paths.findIndex((known) => known === name || encode(known) === encode(name)) : -1);
+	const press = (button, on) => button.setAttribute('aria-pressed', on);
+
+	// Shows what the address asks for; false: something of it is not there.
+	function show(asked) {
+		const { command, file, n, view, idle: all, files } = asked;
+		const c = command && model.commands.find(({ id }) => id?.startsWith(command)),
+			path = pathOf(file),
+			numbers = path < 0 ? [] : model.numbersOf(path),
+			[, name, number] = asked.graph?.match(/^(.*)@(\d+)$/s) ?? [],
+			drawn = name ? [pathOf(name), Number(number)] : path >= 0 && n ? [path, Number(n)] : null;
+
+		press(idle, all !== 'all');
+		press(written, files !== 'all');
+		if (timeline.squeezed !== (all !== 'all')) timeline.squeeze(all !== 'all');
+		if (timeline.files.tree.written !== (files !== 'all')) timeline.showWritten(files !== 'all');
+		filters.apply(Object.fromEntries(FILTERS.map((key) => [key, asked[key]])));
+		const window = [asked.from, asked.to].map(momentOf),
+			whole = window.some(Number.isNaN) || window[0] >= window[1];
+		const [least, most] = [timeline.scale.times[0], timeline.scale.times.at(-1)],
+			[a, b] = [Math.max(window[0], least), Math.min(window[1], most)];
+		if (!whole && a < b) timeline.view.show(a, b);
+		else timeline.view.fit();
+		select(c ?? null, path >= 0 ? path : null);
+		if (c) {
+			details.command(c);
+			timeline.reveal(c, whole ? NEAR : 0);
+		} else if (path >= 0) details.file(path);
+		else details.close();
+		const isKnown = !drawn || (drawn[0] >= 0 && model.numbersOf(drawn[0]).includes(drawn[1]));
+		if (drawn && isKnown) graph.show(...drawn);
+		else if (view === 'results' || (live && !view && !command && !file && !drawn)) model.commands.length && graph.showResults();
+		else graph.close();
+		return (!command || Boolean(c)) && (!file || numbers.length > 0) && isKnown && (whole || !first || first.begin <= window[0] || !data.cut);
+	}
 
 	timeline.resize();
-	const shown = follow();
-	globalThis.shfsMap = { model, timeline, graph }; // for who looks into it
-	if (live) 
-		goOn(live, { model, timeline, graph, follow, shown, head }).catch((error) => {
+	filters.fill(false);
+	address.pending = !address.follow() && Boolean(live);
+	globalThis.shfsMap = { model, timeline, graph, go }; // for who looks into it
+	if (live)
+		goOn(live, { model, timeline, graph, filters, address, head }).catch((error) => {
 			byId('gaps').hidden = false;
 			byId('gaps').textContent = `Not all of it could be loaded: ${error.message}`;
 		});
 	document.documentElement.dataset.ready = 'yes';
 }
 
-// The rest of a page that is served: its first view, the commands before, what is stale.
-async function goOn(live, { model, timeline, graph, follow, shown, head }) {
+// The rest of a page that is served: the commands before, what is stale.
+async function goOn(live, { model, timeline, graph, filters, address, head }) {
 	const results = byId('results');
+	let stale = null;
 
 	results.hidden = false;
 	document.documentElement.classList.add('live');
-	results.addEventListener('click', () => graph.showResults());
-	globalThis.addEventListener('hashchange', follow);
-	if (!shown && model.commands.length) graph.showResults();
-	async function load() {
-		const take = () => {
-			model.load();
-			timeline.reload();
-			head();
-		};
+	results.addEventListener('click', () => {
+		graph.showResults();
+		address.step();
+	});
 
+	function take() {
+		model.load();
+		if (stale) model.markStale(stale);
+		timeline.reload();
+		filters.fill(Boolean(stale));
+		filters.changed(false);
+		head();
+		if (address.pending) address.pending = !address.follow();
+	}
+
+	async function load() {
 		// not with each part: what is done anew takes as long as all before
 		while (await live.more()) if (live.data.commands.length >= 2 * model.commands.length) take();
 		if (live.data.commands.length > model.commands.length) take();
@@ -321,10 +396,17 @@ async function goOn(live, { model, timeline, graph, follow, shown, head }) {
 	await load();
 	byId('earlier').hidden = false;
 	byId('earlier').addEventListener('click', () => live.further().then(load));
-	if (!shown && !graph.root.hidden && !graph.shown && !graph.touched) graph.redraw();
-	const asked = location.hash;
-	if (!shown && asked && byId('details').hidden) follow();
-	graph.stale = new Set((await live.stale()).map(({ path, n }) => `${path}@${n}`));
+	// what the address asks for may be long ago
+	while (address.pending && live.data.cut) await live.further().then(load);
+	if (address.pending) byId('lost').hidden = false;
+	address.pending = false;
+	if (!graph.root.hidden && !graph.shown && !graph.touched) graph.redraw();
+	stale = new Set((await live.stale()).map(({ path, n }) => `${path}@${n}`));
+	graph.stale = stale;
+	model.markStale(stale);
+	timeline.files.prepare();
+	filters.fill(true);
+	filters.changed(false);
 	if (!graph.touched) graph.redraw();
 	document.documentElement.dataset.whole = 'yes';
 }

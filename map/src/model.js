@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The data of the page (docs/map.md), and what is looked up in it.
+import { kindOf } from './kinds.js';
 import { oneLine } from './text.js';
 
 const STRIDE = 6; // numbers for one use of a file
@@ -30,6 +31,7 @@ export class Model {
 			c.index = i;
 			c.stop = c.end ?? c.begin;
 			c.title ??= this.title(c);
+			c.kindOf ??= kindOf(c.title);
 		});
 		this.root = this.commonRoot();
 		this.joinSessions();
@@ -112,6 +114,15 @@ export class Model {
 	// Does a kind of use leave a content?
 	writes(kind) {
 		return kind < 4 || kind === 5; // wrote, changed, renamed, linked; removed
+	}
+
+	// Which commands made what is stale; names: PATH@N. For each of those that made something 0, or 1: it is not.
+	markStale(names) {
+		for (const c of this.commands) {
+			const made = this.uses(c).filter((use) => use.made && !(use.flags & AGAIN));
+
+			c.stale = !made.length ? 2 : made.some((use) => names.has(`${this.paths[use.path]}@${use.made}`)) ? 0 : 1;
+		}
 	}
 
 	// The numbers of versions of a file that are known here.

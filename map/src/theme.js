@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Colours: those of the style sheet, for what is drawn on a canvas; and one for each session.
+// Colours: those of the style sheet, for what is drawn on a canvas; and those of groups of commands.
+import { KINDS } from './kinds.js';
 
-// Hue and lightness, so that white letters can be read on each.
-const HUES = [
-	[212, 47],
-	[28, 44],
-	[155, 36],
-	[285, 50],
-	[350, 49],
-	[95, 36],
-	[190, 38],
-	[48, 37],
-	[250, 55],
-	[8, 47],
+// For a light and a dark ground, each with a contrast of 4.5 to it: letters on them have the ground's colour.
+const OF_KINDS = [
+	['#1f5fa8', '#7fb0e6'],
+	['#b3401f', '#f08a6a'],
+	['#5b3fa0', '#b7a0f0'],
+	['#00705c', '#5cc9ae'],
+	['#a3226f', '#ee8fc3'],
+	['#8a5a00', '#d9a441'],
+	['#5c6670', '#a9b2bd'],
+	['#5a6a00', '#b8c255'],
 ];
+const STALENESS = [
+	['What it made is stale', '#a85b00', '#f0b060'],
+	['Not stale', '#2f6fb3', '#7fb0e6'],
+	['Made no result', '#5f646c', '#9098a3'],
+];
+
+export const GROUPS = KINDS.length;
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
 export const colours = {};
+const by = { staleness: false };
 
 function read() {
 	const style = getComputedStyle(document.documentElement);
@@ -27,16 +34,28 @@ function read() {
 	colours.mono = style.getPropertyValue('--mono').trim();
 }
 
-export function ofSession(index, part = 'block') {
-	const [hue, light] = HUES[index % HUES.length];
-	const [s, l] = {
-		block: [36, light + 3],
-		band: dark.matches ? [22, 17] : [50, 96],
-		edge: dark.matches ? [28, 32] : [35, 82],
-		ink: dark.matches ? [55, 78] : [60, 30],
-	}[part];
+// What colours mean: kinds of programs, or whether results are stale.
+export function colourBy(staleness) {
+	by.staleness = staleness;
+}
 
-	return `hsl(${hue} ${s}% ${l}%)`;
+// The number of what a command is shown as; its colour; and what that means.
+export function groupOf(c) {
+	return by.staleness ? (c.stale ?? 2) : c.kindOf;
+}
+
+export function colourOf(group) {
+	const [light, night] = by.staleness ? STALENESS[group].slice(1) : OF_KINDS[group];
+
+	return dark.matches ? night : light;
+}
+
+export function meanings() {
+	return by.staleness ? STALENESS.map(([text]) => text) : KINDS.map(([, text]) => text);
+}
+
+export function ofCommand(c) {
+	return colourOf(groupOf(c));
 }
 
 export function watchTheme(changed) {

@@ -2,16 +2,18 @@
 // Sessions and files over time, on one canvas; only what is seen is drawn.
 import { AXIS_HEIGHT, drawAxis } from './axis.js';
 import { Scale } from './scale.js';
-import { colours, ofSession } from './theme.js';
-import { count, cut, cutLeft, day, duration, oneLine, time } from './text.js';
+import { colours, ofCommand } from './theme.js';
+import { Files, LANE } from './files.js';
+import { count, cut, day, duration, oneLine, time } from './text.js';
 import { Viewport } from './viewport.js';
 import { byId } from './dom.js';
 
-const LEFT = 220; // pixels for names
+const LEFT = 220, // pixels for names
+	LEFT_NARROW = 130,
+	NARROW = 600; // pixels, where there is not much room
 const ROW = 30,
 	BLOCK = 18,
-	LANE = 22,
-	BAR = 30; // heights: of a session, a command, a file, the bar of files
+	BAR = 30; // heights: of a session, a command, the bar of files
 const CLOSE = 2; // pixels: what is nearer is drawn once
 
 export class Timeline {
@@ -21,20 +23,23 @@ export class Timeline {
 			model,
 			state,
 			pick,
-			scroll: 0,
 			rowScroll: 0,
-			files: [],
 			squeezed: true,
-			written: true,
+			left: LEFT,
 		});
 		this.canvas = byId('time');
 		this.tip = byId('tip');
 		this.rows = packed(model.rows);
+		this.files = new Files(model, state, pick, () => this.redraw());
+		this.files.onFold = () => this.listFiles();
 		this.view = new Viewport(
 			this.canvas,
 			LEFT,
 			(y) => y > this.filesTop,
-			() => this.changed(),
+			() => {
+				this.changed();
+				this.onMove?.();
+			},
 			(y, dy) => this.scrollBy(y, -dy),
 		);
 		this.setScale();
@@ -51,26 +56,40 @@ export class Timeline {
 			c.from = this.scale.place(c.begin);
 			c.to = this.scale.place(c.stop);
 		}
+		this.files.prepare();
 		if (this.width) this.view.resize(this.scale, this.width);
 	}
 
 	// The model has more.
 	reload() {
-		const window = this.view.window();
+		const window = this.view.window(),
+			{ moved } = this.view;
 
 		this.rows = packed(this.model.rows);
-		this.order = undefined;
+		this.files.reload();
 		this.setScale();
 		this.resize();
 		this.view.show(...window);
+		this.view.moved = moved; // nobody did that
+	}
+
+	// Brings a command into sight; near: as for the view, 0: only its session.
+	reveal(c, near) {
+		const top = this.rows.findIndex((row) => row.includes(c.of)) * ROW;
+
+		if (near) this.view.reveal(c.begin, near);
+		if (top < this.rowScroll || top + ROW + 12 > this.rowScroll + this.rowsHeight)
+			this.scrollBy(0, top - this.rowScroll - (this.rowsHeight - ROW) / 2);
 	}
 
 	squeeze(squeezed) {
-		const window = this.view.window();
+		const window = this.view.window(),
+			{ moved } = this.view;
 
 		this.squeezed = squeezed;
 		this.setScale();
 		this.view.show(...window);
+		this.view.moved = moved;
 		this.draw();
 	}
 
@@ -90,6 +109,8 @@ export class Timeline {
 		);
 		this.filesTop = AXIS_HEIGHT + this.rowsHeight + BAR;
 		byId('bar').style.top = `${AXIS_HEIGHT + this.rowsHeight}px`;
+		this.left = this.view.left = this.width < NARROW ? LEFT_NARROW : LEFT;
+		this.files.place(this.left, this.filesTop, Math.max(this.height - this.filesTop, 0));
 		this.view.resize(this.scale, this.width);
 		this.changed();
 		this.draw();
@@ -110,39 +131,22 @@ export class Timeline {
 		});
 	}
 
-	// Files that are used in the part of time that is seen; those of what is selected first.
 	listFiles() {
-		const { model, state } = this,
-			[from, to] = this.view.window(),
-			seen = new Set(),
-			first = new Set();
-		const add = (c, set) => {
-			for (let k = 0; k < c.uses.length; k += 6)
-				if (!this.written || model.writes(c.uses[k])) set.add(c.uses[k + 1]);
-		};
+		const { files } = this;
 
 		this.listed = true;
-		this.order ??= Int32Array.from(model.paths.keys())
-			.sort((a, b) => (model.paths[a] < model.paths[b] ? -1 : 1))
-			.reduce((rank, path, i) => ((rank[path] = i), rank), new Int32Array(model.paths.length));
-		if (state.selected) for (const use of model.uses(state.selected)) first.add(use.path);
-		if (state.file !== null) first.add(state.file);
-		for (const c of model.commands)
-			if (c.begin >= from && c.begin <= to && (!state.matches || state.matches.has(c.index))) add(c, seen);
-		const sorted = (set) => [...set].sort((a, b) => this.order[a] - this.order[b]);
-		this.firstFiles = first.size;
-		this.files = [...first, ...sorted(seen).filter((path) => !first.has(path))];
-		byId('files').textContent = count(seen.size, 'file') + (this.written ? ' written here' : ' used here');
-		this.scroll = Math.min(this.scroll, this.mostScroll());
-		this.redraw();
+		files.list(...this.view.window());
+		byId('files').textContent = count(files.n, 'file') + (files.tree.written ? ' written here' : ' used here');
+		this.onList?.();
 	}
 
-	mostScroll() {
-		return Math.max(0, this.files.length * LANE - (this.height - this.filesTop) + 8);
+	showWritten(written) {
+		this.files.tree.showWritten(written);
+		this.listFiles();
 	}
 
 	scrollBy(y, by) {
-		if (y > this.filesTop) this.scroll = Math.min(Math.max(this.scroll + by, 0), this.mostScroll());
+		if (y > this.filesTop) this.files.scrollBy(by);
 		else
 			this.rowScroll = Math.min(
 				Math.max(this.rowScroll + by, 0),
@@ -159,10 +163,10 @@ export class Timeline {
 		if (!ctx) return;
 		ctx.fillStyle = colours.ground;
 		ctx.fillRect(0, 0, width, height);
-		this.clip(LEFT, 0, width, height, () => drawAxis(ctx, this.view, height));
+		this.clip(this.left, 0, width, height, () => drawAxis(ctx, this.view, height));
 		this.clip(0, AXIS_HEIGHT, width, AXIS_HEIGHT + this.rowsHeight, () => this.drawRows());
 		this.clip(0, this.filesTop, width, height, () => this.drawFiles());
-		this.clip(LEFT, 24, width, height, () => this.drawCursor());
+		this.clip(this.left, 24, width, height, () => this.drawCursor());
 		this.onDraw?.();
 	}
 
@@ -185,7 +189,7 @@ export class Timeline {
 
 			if (y < AXIS_HEIGHT - ROW || y > this.filesTop) return;
 			const seen = row.filter((s) => s.last >= from && s.first <= to);
-			this.clip(LEFT, y, this.width, y + ROW, () =>
+			this.clip(this.left, y, this.width, y + ROW, () =>
 				seen.forEach((s, k) =>
 					this.drawSession(s, y, seen[k + 1] ? this.view.toX(seen[k + 1].first) : this.width + 200),
 				),
@@ -201,14 +205,12 @@ export class Timeline {
 		if (!chosen) return;
 		const more = seen.length > 1 ? ` and ${seen.length - 1} more` : '';
 		const n = seen.reduce((sum, session) => sum + session.commands.length, 0);
-		ctx.fillStyle = ofSession(chosen.index);
-		ctx.fillRect(14, y + ROW / 2 - 5, 10, 10);
 		ctx.font = `12px ${colours.ui}`;
 		ctx.fillStyle = colours.text;
-		ctx.fillText(cut(sessionName(chosen), 16) + more, 32, y + ROW / 2, LEFT - 32 - 52);
+		ctx.fillText(cut(sessionName(chosen), this.left < LEFT ? 9 : more ? 16 : 22) + more, 14, y + ROW / 2, this.left - 14 - 52);
 		ctx.fillStyle = colours.dim;
 		ctx.textAlign = 'right';
-		ctx.fillText(n.toLocaleString('en'), LEFT - 12, y + ROW / 2);
+		ctx.fillText(n.toLocaleString('en'), this.left - 12, y + ROW / 2);
 		ctx.textAlign = 'left';
 	}
 
@@ -218,10 +220,9 @@ export class Timeline {
 			x0 = view.toX(session.first),
 			x1 = Math.max(view.toX(session.last), x0 + 3);
 		const list = session.commands,
-			block = ofSession(session.index),
 			top = y + (ROW - BLOCK) / 2;
 
-		ctx.fillStyle = ofSession(session.index, 'band');
+		ctx.fillStyle = colours.faint;
 		ctx.fillRect(x0 - 2, y + 2, x1 - x0 + 4, ROW - 4);
 		ctx.font = `11px ${colours.mono}`;
 		this.char ??= ctx.measureText('m').width;
@@ -230,19 +231,21 @@ export class Timeline {
 			const x = view.at(c.from),
 				w = Math.max(view.at(c.to) - x, 3);
 
-			if (x + w < LEFT || x > this.width) return;
+			if (x + w < this.left || x > this.width) return;
 			const hit = !state.matches || state.matches.has(c.index);
 			if (x + w < right + CLOSE && c !== state.selected && !(state.matches && hit)) return;
 			right = x + w;
 			ctx.globalAlpha = hit ? 1 : 0.2;
-			ctx.fillStyle = block;
+			ctx.fillStyle = ofCommand(c);
 			ctx.fillRect(x, top, w, BLOCK);
 			if (c.status) {
 				ctx.fillStyle = colours.bad;
 				ctx.fillRect(x, top + BLOCK - 4, Math.max(w, 3), 4);
+				ctx.fillStyle = colours.ground;
+				ctx.fillRect(x, top + BLOCK - 5, Math.max(w, 3), 1);
 			}
 			const next = list[i + 1] ? view.at(list[i + 1].from) : end;
-			this.drawText(c, x, w, next, y, session.index);
+			this.drawText(c, x, w, next, y);
 			ctx.globalAlpha = 1;
 			if (c === state.selected) {
 				ctx.strokeStyle = colours.text;
@@ -254,103 +257,37 @@ export class Timeline {
 	}
 
 	// Behind the block, up to the next; a wide block has it within.
-	drawText(c, x, w, next, y, index) {
+	drawText(c, x, w, next, y) {
 		const { ctx } = this,
 			within = w > 10 * this.char;
-		const at = within ? Math.max(x, LEFT) + 5 : x + w + 4,
+		const at = within ? Math.max(x, this.left) + 5 : x + w + 4,
 			room = (within ? x + w : next) - at - 6;
 		const n = Math.floor(room / this.char);
 
 		if (n < 4) return;
-		ctx.fillStyle = within ? '#fff' : ofSession(index, 'ink');
+		ctx.fillStyle = within ? colours.ground : ofCommand(c);
 		ctx.fillText(cut(c.title, n), at, y + ROW / 2 + 0.5, room);
 	}
 
 	drawFiles() {
-		const first = Math.floor(this.scroll / LANE),
-			last = first + Math.ceil((this.height - this.filesTop) / LANE);
-
-		for (let i = first; i <= last && i < this.files.length; i++)
-			this.drawFile(this.files[i], this.filesTop + i * LANE - this.scroll, i < this.firstFiles);
+		this.files.draw(this.ctx, this.view, this.filesTop);
 		this.drawThumb();
-		if (!this.files.length) {
+		if (!this.files.rows.length) {
 			this.ctx.fillStyle = colours.dim;
 			this.ctx.font = `12px ${colours.ui}`;
-			this.ctx.fillText('no files in this part of time', LEFT + 12, this.filesTop + 24);
-		}
-	}
-
-	drawFile(path, y, first) {
-		const { ctx, model, state } = this,
-			short = model.short(path),
-			slash = short.lastIndexOf('/') + 1;
-		const middle = y + LANE / 2,
-			name = cut(short.slice(slash), 26);
-
-		ctx.fillStyle = path === state.file ? colours.mark : first ? colours.faint : colours.ground;
-		if (path === state.file || first) ctx.fillRect(0, y, this.width, LANE);
-		ctx.strokeStyle = colours.line;
-		ctx.beginPath();
-		ctx.moveTo(LEFT, Math.round(middle) + 0.5);
-		ctx.lineTo(this.width, Math.round(middle) + 0.5);
-		ctx.stroke();
-		ctx.font = `12px ${colours.ui}`;
-		ctx.textBaseline = 'middle';
-		ctx.textAlign = 'right';
-		const width = Math.min(ctx.measureText(name).width, LEFT - 24);
-		ctx.fillStyle = colours.text;
-		ctx.fillText(name, LEFT - 12, middle, LEFT - 24);
-		ctx.fillStyle = colours.dim;
-		ctx.fillText(
-			cutLeft(short.slice(0, slash), Math.floor((LEFT - 28 - width) / 6.4)),
-			LEFT - 13 - width,
-			middle,
-		);
-		ctx.textAlign = 'left';
-		this.clip(LEFT, y, this.width, y + LANE, () => this.drawUses(path, middle));
-	}
-
-	drawUses(path, y) {
-		const { ctx, model, state, view } = this;
-		let lastRead = -1e9,
-			lastWrite = -1e9;
-
-		for (let at = model.start[path]; at < model.start[path + 1]; at++) {
-			const c = model.commands[model.useCommand[at]],
-				writes = model.writes(c.uses[model.usePlace[at]]);
-			const x = view.at(c.from),
-				last = writes ? lastWrite : lastRead;
-
-			if (x < LEFT - 8 || x > this.width + 8 || (x < last + CLOSE && c !== state.selected)) continue;
-			ctx.globalAlpha = !state.matches || state.matches.has(c.index) ? 1 : 0.2;
-			if (writes) {
-				lastWrite = x;
-				ctx.fillStyle = ofSession(c.of.index);
-				ctx.fillRect(x, y - 7, 6, 14);
-			} else {
-				lastRead = x;
-				ctx.strokeStyle = ofSession(c.of.index);
-				ctx.fillStyle = colours.ground;
-				ctx.lineWidth = 1.5;
-				ctx.beginPath();
-				ctx.arc(x + 3, y, 3.2, 0, 7);
-				ctx.fill();
-				ctx.stroke();
-				ctx.lineWidth = 1;
-			}
-			ctx.globalAlpha = 1;
+			this.ctx.fillText('no files in this part of time', this.left + 12, this.filesTop + 24);
 		}
 	}
 
 	drawThumb() {
 		const room = this.height - this.filesTop,
-			all = this.files.length * LANE;
+			all = this.files.rows.length * LANE;
 
 		if (all <= room) return;
 		this.ctx.fillStyle = colours.line;
 		this.ctx.fillRect(
 			this.width - 6,
-			this.filesTop + (room * this.scroll) / all,
+			this.filesTop + (room * this.files.scroll) / all,
 			4,
 			Math.max((room * room) / all, 24),
 		);
@@ -377,18 +314,18 @@ export class Timeline {
 
 		event.preventDefault();
 		if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.view.pan(-across);
-		else if (!event.ctrlKey && (event.offsetY > this.filesTop || event.offsetX < LEFT))
+		else if (!event.ctrlKey && (event.offsetY > this.filesTop || event.offsetX < this.left))
 			this.scrollBy(event.offsetY, event.deltaY);
 	}
 
-	// The command that is nearest in a list, within some pixels. marks: where they begin alone.
-	nearest(list, x, marks) {
+	// The command that is nearest in a list, within some pixels.
+	nearest(list, x) {
 		let best = null,
 			least = 6;
 
 		for (const c of list) {
 			const from = this.view.at(c.from),
-				to = marks ? from + 6 : Math.max(this.view.at(c.to), from + 3);
+				to = Math.max(this.view.at(c.to), from + 3);
 			const away = x < from ? from - x : x > to ? x - to : 0;
 
 			if (away < least || (away === least && best && c.begin > best.begin)) [best, least] = [c, away];
@@ -398,14 +335,13 @@ export class Timeline {
 
 	at(x, y) {
 		if (y > this.filesTop) {
-			const path = this.files[Math.floor((y - this.filesTop + this.scroll) / LANE)];
+			const row = this.files.at(y - this.filesTop);
 
-			if (path === undefined) return {};
-			return { path, command: x > LEFT ? this.nearest(this.model.commandsOf(path), x, true) : null };
+			return row ? { row, path: row.path, command: this.files.nearest(row, this.view, x) } : {};
 		}
 		const row = this.rows[Math.floor((y - AXIS_HEIGHT - 6 + this.rowScroll) / ROW)];
 
-		if (!row || y < AXIS_HEIGHT || y > AXIS_HEIGHT + this.rowsHeight || x < LEFT) return {};
+		if (!row || y < AXIS_HEIGHT || y > AXIS_HEIGHT + this.rowsHeight || x < this.left) return {};
 		return {
 			command: this.nearest(
 				row.flatMap((s) => s.commands),
@@ -415,10 +351,11 @@ export class Timeline {
 	}
 
 	click(event) {
-		const { path, command } = this.at(event.offsetX, event.offsetY);
+		const { row, path, command } = this.at(event.offsetX, event.offsetY);
 
 		if (command) this.pick({ command });
 		else if (path !== undefined) this.pick({ path });
+		else if (row) this.files.press(row);
 		else this.pick({});
 	}
 

@@ -19,12 +19,12 @@ export class Viewport {
 
 				if (event.type === 'wheel')
 					return (
-						x > left &&
+						x > this.left &&
 						(event.ctrlKey || !scrolls(y)) &&
 						Math.abs(event.deltaY) >= Math.abs(event.deltaX) &&
 						!event.shiftKey
 					);
-				return !event.button && x > left;
+				return !event.button && x > this.left;
 			})
 			.clickDistance(4)
 			.on('zoom', ({ transform, sourceEvent }) => {
@@ -33,13 +33,15 @@ export class Viewport {
 				this.k = transform.k;
 				this.x = transform.x;
 				this.y = transform.y;
+				this.moved = this.k > 1.001;
 				onChange();
 			});
 		this.element.call(this.behaviour).on('dblclick.zoom', null);
 	}
 
 	resize(scale, width) {
-		const moved = this.scale && this.window();
+		const window = this.scale && this.window(),
+			{ moved } = this;
 
 		this.scale = scale;
 		this.width = width;
@@ -54,7 +56,8 @@ export class Viewport {
 				[width, Infinity],
 			])
 			.scaleExtent([1, Math.max(1, SECOND_PX / 1e6 / this.unit)]);
-		if (moved) this.show(...moved);
+		if (window) this.show(...window);
+		this.moved = moved;
 	}
 
 	// Of a place on the scale.

@@ -147,6 +147,30 @@ def test_graph(page):
 
 
 @pytest.mark.users("ordinary")
+def test_the_address_of_a_file(page):
+    """It says what is shown here too: back, and the same in another window."""
+    page.click("#tree .row", "top.txt")
+    assert page.text("#details h2") == "top.txt"
+    page.click("#details button", "graph")
+    page.click("#legend button", "Text tools")
+    address = page.run("location.hash")
+    shown = [page.text(name) for name in ("#graph-of", "#found", "#filter", "#details h2")]
+    assert shown[0] == "top.txt@2" and shown[2] == "Filters · 1"
+    page.run("history.back()")
+    page.settle()
+    assert page.text("#filter") == "Filters" and page.text("#graph-of") == "top.txt@2"
+    page.run("history.back()")
+    page.settle()
+    assert not page.text("#graph") and page.text("#details h2") == "top.txt"
+    page.run("history.back()")
+    page.settle()
+    assert not page.text("#details")
+    page.open(page.path, address)
+    assert [page.text(name) for name in ("#graph-of", "#found", "#filter", "#details h2")] == shown
+    nothing_bad(page)
+
+
+@pytest.mark.users("ordinary")
 def test_search(page):
     page.key("/")
     page.type("CONFIG")
@@ -299,7 +323,7 @@ def test_many(study, sandbox, browser):
     browser.type("data-12345.")
     browser.key("Enter")
     assert browser.text("#found") == "1 of 1" and "data-12345.csv" in browser.text("#details .typed")
-    assert browser.run("shfsMap.timeline.files.length") > 1
+    assert browser.run("shfsMap.timeline.files.rows.length") > 1
     assert browser.run("document.querySelectorAll('*').length") < 400, "what is not seen is not there"
     nothing_bad(browser)
 

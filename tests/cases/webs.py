@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""The server of `shfs web`, and its page in a browser."""
+
+import http.client
+import json
+import os
+import signal
+import struct
+import subprocess
+import urllib.parse
+import zlib
+
+import pytest
+
+import browser as browsers
+from analysis import LINES, lay_out
+from harness import PREFIX
+
+COLOURS = [(200, 30, 30), (30, 120, 200)]
+
+
+def png(width, height, rows):
+    """An image of rows of (r, g, b)."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    raw = b"".join(b"\0" + b"".join(bytes(pixel) for pixel in row) for row in rows)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+
+
+def stripe(pixels):
+    """64 by 32 pixels, so many of them in another colour."""
+    flat = [COLOURS[n < pixels] for n in range(64 * 32)]
+    return png(64, 32, [flat[n:n + 64] for n in range(0, len(flat), 64)])
+
+
+@pytest.fixture
+def study(sandbox, mounted, shell):
+    lay_out(sandbox)
+    sandbox.write("plot1.png", stripe(100))
+    sandbox.write("plot2.png", stripe(140))
+    bash = shell()
+    for line in (*LINES, "cat plot1.png > fig.png", "cat plot2.png > fig.png"):
+        bash.run(line)
+    return bash
+
+
+class Served:
+    def __init__(self, sandbox, *args):
+        self.sandbox = sandbox
+        argv = [os.path.join(PREFIX, "bin/shfs"), "web", "--no-browser", *args]
+        self.process = sandbox.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.url = self.process.stdout.readline().strip()
+        if not self.url and "built without" in self.process.stderr.read():
+            pytest.skip("built without the page of the map")
+        parts = urllib.parse.urlsplit(self.url)
+        self.port, self.token = parts.port, urllib.parse.parse_qs(parts.query)["token"][0]
+
+    def ask(self, path, method="GET", **headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        answer.bytes = answer.read()
+        connection.close()
+        return answer
+
+    def get(self, path):
+        return self.ask(path, Authorization=f"token {self.token}")
+
+    def json(self, path):
+        answer = self.get(path)
+        assert answer.status == 200, answer.bytes
+        return json.loads(answer.bytes)
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60), self.process.communicate()[1]
+
+
+@pytest.fixture
+def served(study, sandbox):
+    found = Served(sandbox, "--port", "0", sandbox.project)
+    yield found
+    status, said = found.end()
+    assert status == 0, said
+
+
+@pytest.fixture
+def page(served, request):
+    if not browsers.program():
+        pytest.skip("there is no Chromium")
+    found = browsers.Browser()
+    found.served = served
+    look(found, served.url)
+    yield found
+    if "SHFS_TEST_PICTURES" in os.environ:
+        found.picture(os.path.join(os.environ["SHFS_TEST_PICTURES"], f"{request.node.name}.png"))
+    found.close()
+
+
+def nothing_bad(page):
+    assert page.errors == []
+    assert [url for url in page.requests if not url.startswith((f"http://127.0.0.1:{page.served.port}/", "data:", "about:"))] == []
+
+
+def known(page):
+    """All that was done is in the index: the server waits for that only so long."""
+    page.served.sandbox.shfs("history", "--limit", "1", check=False)
+
+
+def look(page, url):
+    page.go("about:blank")
+    page.errors, page.requests = [], []
+    page.go(url)
+    page.wait("document.documentElement.dataset.whole === 'yes' || !document.getElementById('nothing').hidden")
