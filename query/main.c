@@ -3,6 +3,7 @@
 #include "query/base/context.h"
 #include "query/base/model.h"
 #include "query/history/version-spec.h"
+#include "query/remote/demand/demand.h"
 
 #include "common/buf.h"
 #include "common/debug.h"
@@ -461,6 +462,8 @@ static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 	if (code)
 		return code;
 	ctx->at_once = command->at_once;
+	if (command->on_demand)
+		demand_begin(ctx);
 	if (command->alone)
 		shfs_context_alone(ctx);
 	code = command->check ? command->check(ctx, argc) : 0;
@@ -509,6 +512,7 @@ int main(int argc, char **argv)
 	if (!code)
 		code = run_command_line(&ctx, argc, argv);
 	code = check_output(code);
+	demand_end();
 	shfs_context_clear(&ctx);
 	return code;
 }

@@ -377,8 +377,11 @@ static int find_missing_objects(struct check_run *run)
 		    shfs_objects_has(&run->pruned, id))
 			continue;
 		r = read_by_name(run, id); /* it may have been stored meanwhile */
-		if (!r)
+		run->out->away += r == -EREMOTE;
+		if (!r || r == -EREMOTE) {
+			r = 0;
 			continue;
+		}
 		if (r == -ENOMEM || r == -EMFILE)
 			return r;
 		shfs_object_name(id, name);

@@ -50,6 +50,7 @@ struct shfs_check {
 	struct shfs_loss *losses;
 	size_t n_losses, n_known;
 	uint64_t segments, hook_logs, records, packs, loose, objects, named;
+	uint64_t away; /* named objects that only a remote has */
 	bool index_compared;
 	uint64_t total_bytes,
 		read_bytes;     /* of objects, as they are stored; read this time */
