@@ -165,7 +165,7 @@ static int fetch_all(struct clone *c, struct fetcher *f)
 		               path ?: file->name, NULL);
 		if (r > 0)
 			r = 0; /* it is counted */
-		c->files++;
+		c->files += path != NULL;
 	}
 	c->damaged = f->damaged;
 	return r == -ENOENT ? -ENODATA : r;

@@ -550,11 +550,14 @@ static void count_files(struct push *p)
 {
 	const struct manifest *now = &p->u.now;
 
-	p->u.stats.files = now->n;
 	for (size_t i = 0; i < now->n; i++) {
 		const struct remote_file *old =
 			manifest_find(&p->u.old, now->files[i].name);
 
+		/* what is made for the remote is no file of the store */
+		if (!file_path(now->files[i].name, file_kind_of(now->files[i].name)))
+			continue;
+		p->u.stats.files++;
 		p->u.stats.files_new += !old || !remote_file_equal(old, &now->files[i]);
 	}
 }
