@@ -8,8 +8,9 @@ import random
 import pytest
 
 from harness import seeds
+from test_browse import Browse
 from test_forget import SECRET, places, shfs
-from test_remotes import FAULTS, has_anywhere, in_store, kind, pull, push
+from test_remotes import FAULTS, Saved, has_anywhere, in_store, kind, pull, push, steps
 from test_trees import machines, record
 
 assert shfs and kind and machines  # fixtures
@@ -162,6 +163,12 @@ def test_commands_and_services(truth, there, sandbox, shfs, kind):
             there("diff", f"{sandbox.project}/{name}@1", f"{sandbox.project}/{name}@{last}", check=False)
     other = in_store(sandbox, f"{sandbox.home}/other")
     other("clone", "--metadata", "--name", "r", kind.url)
+    name, n = max(truth)
+    sandbox.env["SHFS_STORE"] = sandbox.store = f"{sandbox.home}/other"
+    past = Browse(sandbox, sandbox.mkdir(f"{sandbox.home}/past"), None)
+    read = sandbox.run("cat", f"{past.directory}/versions/{name}/{n}", check=False)
+    assert read.status == 1 and "Object is remote" in read.stderr and away(other) == len(set(truth.values()))
+    past.unmount()
     archive = f"{sandbox.home}/archive.tar"
     other("export", "tar", "--output", archive, sandbox.project)
     third = in_store(sandbox, f"{sandbox.home}/third")
@@ -218,6 +225,8 @@ def test_of_another_machine(machines, sandbox, shfs, kind):
     record(sandbox, "echo late > late")
     push(shfs)
     machines.go("hosta")
+    moved = hers(rest[0], check=False)
+    assert moved.stdout_bytes == truth[rest[0]] if not moved.status else "shfs pull --metadata lab" in moved.stderr
     pull(shfs, "--metadata")
     assert hers(("late", 1)).stdout == "late\n"
     for version in rest[:3]:
@@ -260,3 +269,71 @@ def test_a_remote_that_is_removed(truth, there, sandbox, shfs, kind):
     assert away(there) == len(set(truth.values()))
     for version, data in truth.items():
         assert cat(there, sandbox, version).stdout_bytes == data
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", seeds(1, 100))
+def test_killed_while_records_come(truth, sandbox, shfs, kind, seed):
+    """A pull or clone without contents that is killed at any request, and called again, has all; so has one that then goes on with contents."""
+    path = f"{sandbox.home}/taken"
+    there = in_store(sandbox, path)
+    chance = random.Random(f"{seed}")
+    for command in ("clone", "--metadata", "--name", "r", kind.url), ("pull", "--metadata", "r"):
+        for n in steps(seed):
+            sandbox.run("rm", "-rf", path, cwd="/")
+            if command[0] == "pull":
+                there("remote", "add", "r", kind.url)
+            killed = there(*command, env={FAULTS: f"kill={n}"}, check=False).status
+            assert killed in (0, -9), killed
+            again = [word for word in command if word != "--metadata" or chance.random() < 0.7]
+            if killed:
+                there(*again)
+            assert away(there) in (0, len(set(truth.values())))
+            for version in chance.sample(sorted(truth), 3):
+                assert cat(there, sandbox, version).stdout_bytes == truth[version], (command, n)
+            if not killed:
+                break
+        assert n > 3
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", seeds(1, 100))
+def test_a_push_that_is_killed(sandbox, shfs, kind, seed):
+    """From a store whose contents are only there, of which some were forgotten and others pruned: nothing else is lost."""
+    truth = make(sandbox, f"push {seed}", steps=6)
+    record(sandbox, f"echo {SECRET.decode()} > key")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    there("forget", "--grep", SECRET.decode(), "--yes")
+    name = max(truth, key=lambda version: version[1])[0]
+    cat(there, sandbox, (name, 1))
+    there("prune", "--keep-last", "1", f"{sandbox.project}/{name}")
+    saved = Saved(sandbox, kind, path)
+    copy = in_store(sandbox, f"{sandbox.home}/copy")
+    sandbox.run("cp", "-a", path, f"{sandbox.home}/copy", cwd="/")
+    pruned = [version for version in truth if "pruned" in cat(copy, sandbox, version, check=False).stderr]
+    assert (name, 1) in pruned and len(pruned) < len(truth)
+    for n in steps(seed):
+        saved.back()
+        killed = there("push", env={FAULTS: f"kill={n}"}, check=False).status
+        assert killed in (0, -9), killed
+        push(there)
+        assert has_anywhere(kind, SECRET) == []
+        said = json.loads(there("remote", "check", "--read-data", "--json").stdout)
+        assert said["ok"] and not said["unneeded"], (n, said)
+        sandbox.run("rm", "-rf", f"{sandbox.home}/new", cwd="/")
+        new = in_store(sandbox, f"{sandbox.home}/new")
+        new("clone", kind.url)
+        assert new("check", "--read-data").stdout.endswith("no flaws\n")
+        for store in new, there:
+            for version, data in truth.items():
+                if version in pruned:
+                    assert "pruned" in cat(store, sandbox, version, check=1).stderr
+                else:
+                    assert cat(store, sandbox, version).stdout_bytes == data, (n, version)
+        if not killed:
+            break
+    assert n > 5
