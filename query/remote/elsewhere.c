@@ -311,5 +311,20 @@ int elsewhere_change(const struct place *place, const char *store_id,
 		r = gather(place->store, &all);
 	if (!r)
 		r = objects_select(&all, &removed, false, &left);
-	return r ? r : away_write(place->store->dirfd, &left);
+	return r       ? r
+	       : all.n ? away_write(place->store->dirfd, &left)
+	               : away_remove(place->store->dirfd);
+}
+
+int elsewhere_mend(struct shfs_store *store)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 };
+	int r = elsewhere_any(store);
+
+	if (r > 0)
+		r = away_is_whole(store) ?: 2;
+	if (r != 2)
+		return MIN(r, 0);
+	r = gather(store, &all);
+	return r ? r : away_write(store->dirfd, &all);
 }

@@ -52,6 +52,10 @@ _must_check_ int elsewhere_objects(int lists, const struct manifest *files,
 _must_check_ int elsewhere_change(const struct place *place, const char *store_id,
                                   const struct manifest *files, int from);
 
+/* Makes the list of all objects that are away anew if it is damaged or missing. What was
+ * forgotten or pruned here is in it again, until the next forget. */
+_must_check_ int elsewhere_mend(struct shfs_store *store);
+
 /* Adds the sorted objects of `more` for which it is `in` the sorted set. */
 _must_check_ int objects_select(const struct shfs_objects *more,
                                 const struct shfs_objects *set, bool in,

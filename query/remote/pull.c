@@ -328,7 +328,9 @@ int pull_fetch(struct place *place, struct shfs_remote *remote,
 	pull->place = place;
 	pull->remote = remote;
 	pull->options = *options;
-	r = remote_look(remote);
+	r = elsewhere_mend(place->store);
+	if (!r)
+		r = remote_look(remote);
 	if (!r)
 		r = find_stores(pull);
 	got = remote->got_bytes;

@@ -748,6 +748,10 @@ static int remove_forgotten(struct push *p)
 		r = elsewhere_read(p->u.place, store_id, &p->u.away);
 	if (!r && p->u.away.n)
 		r = MIN(lists = elsewhere_lists(p->u.place, store_id), 0);
+	/* by a list that is damaged all would seem to be forgotten */
+	if (!r && p->u.away.n)
+		r = away_is_whole(p->u.store) ?: -ENOTRECOVERABLE;
+	r = MIN(r, 0);
 	if (!r && p->u.away.n)
 		r = choose_kept(p, lists, &m);
 	if (!r && m.kept.n != p->u.away.n)

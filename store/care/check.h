@@ -18,6 +18,7 @@ enum shfs_flaw_kind {
 	SHFS_FLAW_CONTENT,  /* an object whose content is not that of its name */
 	SHFS_FLAW_MISSING,  /* a missing object that the journal names */
 	SHFS_FLAW_PRUNED,   /* the list of pruned objects */
+	SHFS_FLAW_AWAY,     /* the list of objects that only a remote has */
 	SHFS_FLAW_TREES,    /* the list of records of other machines */
 	SHFS_FLAW_INDEX,    /* index.db */
 	SHFS_FLAW_MODE,     /* a file that other users can read */

@@ -19,11 +19,15 @@ bool shfs_store_has_away(const char *store_path);
 /* Counts the objects of the list that are not here. */
 _must_check_ int shfs_away_count(struct shfs_store *store, uint64_t *out);
 
+/* Is there a list, and is it whole? 1; 0; -errno. */
+_must_check_ int away_is_whole(struct shfs_store *store);
 /* Reads the list, sorted. There may be none. -EBADMSG: it is damaged. */
 _must_check_ int away_load(struct shfs_store *store, struct shfs_objects *out);
-/* Writes the sorted list durably to the directory of a store; an empty one is removed. */
+/* Writes the sorted list durably to the directory of a store; removes it. */
 _must_check_ int away_write(int dirfd, const struct shfs_objects *sorted);
-/* Takes objects off the list: they were pruned or forgotten. */
+_must_check_ int away_remove(int dirfd);
+/* Takes objects off the list: they were pruned or forgotten. -ENOTRECOVERABLE: it is
+ * damaged. */
 _must_check_ int away_drop(struct shfs_store *store, const struct shfs_object_id *ids,
                            size_t n);
 

@@ -299,6 +299,16 @@ bool shfs_store_has_away(const char *store_path)
 	return !access(path, F_OK);
 }
 
+int away_is_whole(struct shfs_store *store)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 };
+	int r = faccessat(store->dirfd, AWAY_NAME, F_OK, AT_SYMLINK_NOFOLLOW)
+	                ? -EBADMSG
+	                : away_load(store, &all);
+
+	return r == -EBADMSG ? 0 : r ? r : 1;
+}
+
 int away_load(struct shfs_store *store, struct shfs_objects *out)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
@@ -308,14 +318,17 @@ int away_load(struct shfs_store *store, struct shfs_objects *out)
 	         : pruned_parse(list.data ?: "", list.len, NULL, out);
 }
 
+int away_remove(int dirfd)
+{
+	if (unlinkat(dirfd, AWAY_NAME, 0) && errno != ENOENT)
+		return -errno;
+	return fsync(dirfd) ? -errno : 0;
+}
+
 int away_write(int dirfd, const struct shfs_objects *sorted)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
 
-	if (!sorted->n)
-		return unlinkat(dirfd, AWAY_NAME, 0) && errno != ENOENT ? -errno
-		       : fsync(dirfd)                                   ? -errno
-		                                                        : 0;
 	pruned_print(sorted, &list);
 	return list.failed
 	               ? -ENOMEM
@@ -329,7 +342,7 @@ int away_drop(struct shfs_store *store, const struct shfs_object_id *ids, size_t
 	int r = away_load(store, &all);
 
 	if (r || !all.n)
-		return r == -EBADMSG ? 0 : r;
+		return r == -EBADMSG ? -ENOTRECOVERABLE : r;
 	for (size_t i = 0; i < n && !r; i++)
 		r = shfs_objects_add(&dropped, &ids[i]);
 	if (r)

@@ -260,6 +260,28 @@ def test_two_remotes(truth, there, sandbox, shfs, kind):
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+def test_a_damaged_list(truth, there, sandbox, shfs, kind, damage):
+    """Nothing counts as forgotten because the list of what is only there is damaged: so nothing is removed there."""
+    path, blobs = f"{sandbox.home}/there/away", kind.blobs()
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    os.unlink(path)
+    if damage == "flipped":
+        data[len(data) // 2] ^= 1
+        sandbox.write_outside(path, bytes(data), 0o600)
+        said = json.loads(there("check", "--json", check=False).stdout)
+        assert [flaw["kind"] for flaw in said["flaws"]] == ["away"] and not said["lost"] and said["away"]
+    assert "shfs pull --metadata makes it anew" in there("push", check=4).stderr
+    assert kind.blobs() == blobs
+    there("pull", "--metadata")
+    assert away(there) == len(set(truth.values()))
+    push(there)
+    for version, data in truth.items():
+        assert cat(there, sandbox, version).stdout_bytes == data
+
+
+@pytest.mark.users("ordinary")
 def test_a_remote_that_is_removed(truth, there, sandbox, shfs, kind):
     """Its contents are lost from here, and found again when it is added again."""
     assert "only there" in there("remote", "remove", "r").stderr

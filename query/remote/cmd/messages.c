@@ -97,6 +97,10 @@ int remote_fail(const char *what, const struct place *place,
 		return refuse_by(what, url.data ?: "",
 		                 "contents that only it had are not there any more",
 		                 hint.data ?: "");
+	case -ENOTRECOVERABLE:
+		return refuse_by(what, url.data ?: "",
+		                 "the list of contents that only remotes have is damaged",
+		                 "shfs pull --metadata makes it anew");
 	case -EAGAIN:
 		return refuse_by(what, url.data ?: "",
 		                 "the store is changed all the time just now",
