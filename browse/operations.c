@@ -47,6 +47,7 @@ static int public_error(int r)
 	case -ESTALE:
 	case -ERANGE:
 	case -ENAMETOOLONG:
+	case -EREMOTE: /* the content is only on a remote */
 		return -r;
 	case -EBUSY:
 		return EAGAIN;

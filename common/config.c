@@ -297,9 +297,11 @@ static int set_remote(struct shfs_config *cfg, const char *name, const char *val
 		[SHFS_PUSH_DAILY] = "daily",
 		[SHFS_PUSH_ON_IDLE] = "on-idle",
 	};
-	int r = strcmp(name, "push") ? -ENOENT
-	                             : find_word(names, ARRAY_SIZE(names), value);
+	int r;
 
+	if (!strcmp(name, "demand-rate"))
+		return shfs_config_parse_size(value, &cfg->demand_rate);
+	r = strcmp(name, "push") ? -ENOENT : find_word(names, ARRAY_SIZE(names), value);
 	if (r < 0)
 		return r;
 	cfg->push = (enum shfs_push_kind)r;

@@ -56,6 +56,7 @@ struct shfs_config {
 	uint64_t
 		store_max_bytes; /* [store] max-size: older contents are pruned; 0: any */
 	enum shfs_push_kind push; /* [remote] push: off, daily, on-idle */
+	uint64_t demand_rate;     /* [remote] demand-rate: bytes per second; 0: any */
 	char *pager;              /* [query] pager; NULL: unset */
 	char *color;              /* [query] color: auto, always, never; never NULL */
 	bool redact;              /* [secrets] redact: yes */

@@ -3,6 +3,7 @@
 #include "query/base/context.h"
 #include "query/base/model.h"
 #include "query/history/version-spec.h"
+#include "query/remote/demand/demand.h"
 #include "query/team/ask.h"
 
 #include "common/buf.h"
@@ -466,6 +467,8 @@ static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 	code = shfs_db_url ? team_ask(ctx, shfs_db_url) : 0;
 	if (code)
 		return code;
+	if (command->on_demand)
+		demand_begin(ctx);
 	if (command->alone)
 		shfs_context_alone(ctx);
 	code = command->check ? command->check(ctx, argc) : 0;
@@ -514,6 +517,7 @@ int main(int argc, char **argv)
 	if (!code)
 		code = run_command_line(&ctx, argc, argv);
 	code = check_output(code);
+	demand_end();
 	shfs_context_clear(&ctx);
 	return code;
 }

@@ -201,9 +201,10 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 	s->object_cache = object_cache_new();
 	s->codecs = codecs_new();
 	s->leases = leases_new();
-	s->pruned = pruned_new();
+	s->pruned = pruned_new(PRUNED_NAME);
+	s->away = pruned_new(AWAY_NAME);
 	if (!s->path || !s->packs || !s->loose_dirs || !s->recents || !s->object_cache ||
-	    !s->codecs || !s->leases || !s->pruned)
+	    !s->codecs || !s->leases || !s->pruned || !s->away)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
 	if (strlen(path) + NAMES_MAX > PATH_MAX)
@@ -232,6 +233,7 @@ void shfs_store_close(struct shfs_store *s)
 	codecs_free(s->codecs);
 	leases_free(s->leases);
 	pruned_free(s->pruned);
+	pruned_free(s->away);
 	shfs_closep(&s->objects_fd);
 	shfs_closep(&s->journal_fd);
 	shfs_closep(&s->state_fd);

@@ -45,6 +45,7 @@ struct shfs_store {
 	struct codecs *codecs;
 	struct leases *leases;
 	struct pruned *pruned;
+	struct pruned *away;   /* a list of the same kind */
 	atomic_uint n_waiting; /* new contents that wait for a commit */
 	/* Packs of contents that were pulled are told from others (shfs_pack_is_pulled).
 	 */

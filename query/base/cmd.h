@@ -44,7 +44,9 @@ struct shfs_command {
 	bool hidden;  /* not in lists: for hooks and completions */
 	bool at_once; /* it answers by what is in the index in a moment, and says what is
 	                 not */
-	bool rest;    /* its options end at the first operand: that is a command line */
+	bool on_demand; /* contents that only a remote has are fetched when it reads them
+	                 */
+	bool rest;      /* its options end at the first operand: that is a command line */
 	/* With rest: first operands (not behind "--") that are no command line but say
 	 * what to do; options may follow them. Where that one goes. */
 	const char *const *verbs, **verb;

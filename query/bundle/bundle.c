@@ -227,12 +227,13 @@ static int fail_content(const struct bundle *b, const struct shfs_closure_file *
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
 	if (error != -ESTALE && error != -EBADMSG && error != -ENOENT &&
-	    error != -ENODATA)
+	    error != -ENODATA && error != -EREMOTE)
 		return bundle_fail(b, error);
 	shfs_show_path(&shown, file->path);
 	shfs_error("cannot take %s along: %s", shown.data ?: "",
 	           error == -ESTALE    ? "it was changed just now"
 	           : error == -EBADMSG ? "its content is damaged in the store"
+	           : error == -EREMOTE ? "its content is only on a remote"
 	                               : "its content is not in the store any more");
 	return SHFS_EXIT_FAILURE;
 }

@@ -81,6 +81,9 @@ void shfs_check_show_counts(struct shfs_buf *out, const struct shfs_check *c)
 		shfs_buf_str(out, " unpacked");
 	}
 	shfs_buf_char(out, '\n');
+	if (c->away)
+		shfs_buf_printf(out, "%" PRIu64 " content%s only on a remote\n", c->away,
+		                c->away == 1 ? " is" : "s are");
 }
 
 /* --- for programs --- */
@@ -135,6 +138,7 @@ void shfs_check_json(struct shfs_json *json, const struct shfs_check *c)
 	shfs_json_int(json, "loose", (int64_t)c->loose);
 	shfs_json_int(json, "objects", (int64_t)c->objects);
 	shfs_json_int(json, "named", (int64_t)c->named);
+	shfs_json_int(json, "away", (int64_t)c->away);
 	shfs_json_bool(json, "index_compared", c->index_compared);
 	shfs_json_int(json, "read_bytes", (int64_t)c->read_bytes);
 	shfs_json_int(json, "content_bytes", (int64_t)c->content_bytes);

@@ -66,6 +66,7 @@ const struct shfs_command shfs_cmd_cat = {
 	.summary = "Print a version of a file, byte for byte",
 	.description = "Without @N, the latest version that the journal knows.\n"
 		       "Also FILE@{2 hours ago} and FILE@{COMMAND}.",
+	.on_demand = true,
 	.operands = { 1, -1 },
 	.alone = true,
 	.run_on_index = run_cat,

@@ -486,6 +486,7 @@ const struct shfs_command shfs_cmd_compare = {
 	.options = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
+	.on_demand = true,
 	.operands = { 2, 2 },
 	.at_once = true,
 	.trouble = TROUBLE,

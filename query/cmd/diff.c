@@ -164,6 +164,7 @@ const struct shfs_command shfs_cmd_diff = {
 	{ "unified", 'U', "N", "show N lines around each change (default 3)" },
 	{ "brief", 'q', NULL, "only report whether they differ", .flag = &opts.brief },
 	},
+	.on_demand = true,
 	.operands = { 1, 2 },
 	.option = set_diff_option,
 	.at_once = true,

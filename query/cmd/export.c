@@ -354,6 +354,7 @@ const struct shfs_command shfs_cmd_export = {
 	  .flag = &opts.verify },
 	{ "force", 'f', NULL, "overwrite the output if it exists", .flag = &opts.force },
 	},
+	.on_demand = true,
 	.operands = { 1, -1 },
 	.run = run_export,
 };

@@ -802,6 +802,7 @@ const struct shfs_command shfs_cmd_rerun = {
 	  .flag = &opts.force },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
+	.on_demand = true,
 	.operands = { 0, -1 },
 	.option = set_rerun_option,
 	.run = run_rerun,

@@ -353,6 +353,7 @@ const struct shfs_command shfs_cmd_restore = {
 	{ "json", 0, NULL, "of a directory, for programs: see docs/json.md",
 	  .flag = &opts.past.json },
 	},
+	.on_demand = true,
 	.operands = { 0, -1 },
 	.option = set_restore_option,
 	.check = check_restore_options,

@@ -970,6 +970,7 @@ const struct shfs_command shfs_cmd_show = {
 	  .flag = &lookups },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
+	.on_demand = true,
 	.operands = { 1, 1 },
 	.at_once = true,
 	.run_on_index = run_show,

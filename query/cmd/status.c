@@ -9,6 +9,7 @@
 #include "query/base/time.h"
 #include "query/history/gap.h"
 #include "query/remote/behind.h"
+#include "query/remote/elsewhere.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -75,6 +76,7 @@ struct status {
 	struct shfs_gaps gaps;
 	struct behind *remotes;
 	size_t n_remotes, cap_remotes;
+	uint64_t away; /* contents that only a remote has */
 	struct shfs_mounts mounts;
 	struct shfs_projects projects;
 	pid_t hook;
@@ -288,7 +290,8 @@ static void read_remotes(struct shfs_context *ctx, struct status *s)
 	struct remotes remotes = { s,
 		                   s->indexed ? shfs_context_index(ctx, &code) : NULL };
 
-	if (place_each(s->store, read_remote, &remotes) == -ENOMEM)
+	if (place_each(s->store, read_remote, &remotes) == -ENOMEM ||
+	    elsewhere_count(s->store, &s->away) == -ENOMEM)
 		s->failed = true;
 	check_pushes(ctx, s);
 }
@@ -638,6 +641,11 @@ static void show_remotes(struct shfs_buf *out, const struct shfs_style *style,
 		behind_show(out, &s->remotes[i]);
 		shfs_buf_char(out, '\n');
 	}
+	if (!s->away)
+		return;
+	show_status_label(out, style, s->n_remotes ? "" : "Remotes");
+	shfs_buf_printf(out, "%" PRIu64 " content%s only on a remote\n", s->away,
+	                s->away == 1 ? " is" : "s are");
 }
 
 static void show_hook(struct shfs_buf *out, const struct shfs_style *style,
@@ -795,6 +803,7 @@ static bool json_whole_status(const struct status *s)
 	for (size_t i = 0; i < s->n_remotes; i++)
 		behind_json(&json, &s->remotes[i]);
 	shfs_json_array_end(&json);
+	shfs_json_int(&json, "away", (int64_t)s->away);
 	if (s->hook)
 		shfs_json_int(&json, "hook_pid", s->hook);
 	else

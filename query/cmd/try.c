@@ -850,6 +850,7 @@ const struct shfs_command shfs_cmd_try = {
 	  .flag = &opts.partly },
 	{ "json", 0, NULL, "list, diff: for programs (docs/json.md)", .flag = &opts.json },
 	},
+	.on_demand = true,
 	.operands = { 0, -1 },
 	.rest = true,
 	.verbs = verbs,

@@ -800,6 +800,7 @@ const struct shfs_command shfs_cmd_undelete = {
 	{ "dry-run", 'n', NULL, "only show what would be done",
 	  .flag = &opts.restore.dry_run },
 	},
+	.on_demand = true,
 	.operands = { 0, -1 },
 	.option = set_undelete_option,
 	.check = check_undelete_options,

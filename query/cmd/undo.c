@@ -408,6 +408,7 @@ const struct shfs_command shfs_cmd_undo = {
 	  .flag = &options.force },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
+	.on_demand = true,
 	.operands = { 0, -1 },
 	.option = set_undo_option,
 	.check = check_undo_options,

@@ -3,6 +3,7 @@
 
 #include "query/base/model.h"
 #include "query/base/time.h"
+#include "query/remote/elsewhere.h"
 #include "query/remote/own.h"
 
 #include "common/clock.h"
@@ -98,7 +99,7 @@ int64_t behind_automatic_ns(struct shfs_store *store)
 struct walk {
 	const struct place *place;
 	struct behind *behind;
-	struct manifest pushed;
+	struct manifest pushed, away; /* away: it stays there (elsewhere.h) */
 	struct own *own;
 	const char *directory; /* of loose objects */
 };
@@ -161,7 +162,8 @@ static int look_at_loose(void *arg, const char *file)
 	shfs_buf_printf(&name, "objects/%s/%s", w->directory, file);
 	if (name.failed)
 		return -ENOMEM;
-	if (file_loose_id(name.data, &id) || own_was_pulled(w->own, name.data))
+	if (file_loose_id(name.data, &id) || own_was_pulled(w->own, name.data) ||
+	    manifest_find(&w->away, name.data))
 		return 0;
 	return look_at_file(w, name.data, w->place->store->dirfd, name.data);
 }
@@ -220,6 +222,8 @@ static int fill_in(struct walk *w, struct shfs_index *index)
 		behind->pushed_ns = w->pushed.head.time_ns;
 	if (!r)
 		r = read_time(w->place->dirfd, FAILED, &behind->failed_ns, &behind->why);
+	if (!r && w->pushed.head.generation)
+		r = elsewhere_read(w->place, w->pushed.head.store_id, &w->away);
 	if (!r)
 		r = own_find_files(w->place->store, &w->own);
 	if (!r)
@@ -234,6 +238,7 @@ int behind_find(struct shfs_index *index, const struct place *place, struct behi
 	int r = behind.name ? fill_in(&w, index) : -ENOMEM;
 
 	manifest_clear(&w.pushed);
+	manifest_clear(&w.away);
 	own_free(w.own);
 	if (r)
 		return r;

@@ -2,6 +2,7 @@
 #include "query/remote/clone.h"
 
 #include "common/io.h"
+#include "query/remote/elsewhere.h"
 #include "query/remote/fetch.h"
 #include "store/journal/archived.h"
 #include "store/journal/journal.h"
@@ -16,15 +17,16 @@
 
 #define CLONING    "cloning"    /* below remote/NAME */
 #define INSTALLING "installing" /* all is fetched, and gets its names */
+#define METADATA   "metadata"   /* all but contents, which stay there */
 
 struct clone {
 	struct clone_options options;
 	int dirfd; /* the store's directory */
 	int lock;
 	struct place place; /* remote/NAME there */
-	int cloning;
+	int cloning, lists; /* lists: of the contents of packs */
 	struct manifest now;
-	uint64_t files, damaged;
+	uint64_t files, damaged, away;
 };
 
 void clone_free(struct clone *clone)
@@ -36,6 +38,7 @@ void clone_free(struct clone *clone)
 	place_close(&clone->place);
 	manifest_clear(&clone->now);
 	shfs_closep(&clone->cloning);
+	shfs_closep(&clone->lists);
 	shfs_closep(&clone->lock);
 	shfs_closep(&clone->dirfd);
 	free(clone);
@@ -56,10 +59,19 @@ uint64_t clone_damaged(const struct clone *clone)
 	return clone->damaged;
 }
 
-/* Which files the store gets; NULL: it is not one of them. */
-static const char *cloned_path(const struct remote_file *file)
+uint64_t clone_away(const struct clone *clone)
 {
-	return file_path(file->name, file_kind_of(file->name));
+	return clone->away;
+}
+
+/* Which files the store gets; NULL: it is not one of them. */
+static const char *cloned_path(const struct clone *c, const struct remote_file *file)
+{
+	enum file_kind kind = file_kind_of(file->name);
+
+	return c->options.metadata && elsewhere_may_stay(kind)
+	               ? NULL
+	               : file_path(file->name, kind);
 }
 
 uint64_t clone_bytes(const struct clone *clone)
@@ -67,7 +79,7 @@ uint64_t clone_bytes(const struct clone *clone)
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < clone->now.n; i++)
-		if (cloned_path(&clone->now.files[i]))
+		if (cloned_path(clone, &clone->now.files[i]))
 			bytes += clone->now.files[i].bytes;
 	return bytes;
 }
@@ -141,14 +153,19 @@ static int fetch_all(struct clone *c, struct fetcher *f)
 
 	for (size_t i = 0; i < c->now.n && !r; i++) {
 		const struct remote_file *file = &c->now.files[i];
-		const char *path = cloned_path(file);
+		const char *path = cloned_path(c, file);
+		const bool is_list =
+			c->options.metadata && file_kind_of(file->name) == FILE_CONTENTS;
 
-		if (!path && file_kind_of(file->name) != FILE_ALIVE)
+		if (!path && !is_list && file_kind_of(file->name) != FILE_ALIVE)
 			continue;
-		r = fetch_file(f, file, c->cloning, path ?: file->name, NULL);
+		if (is_list)
+			f->all_bytes += file->bytes;
+		r = fetch_file(f, file, is_list ? c->lists : c->cloning,
+		               path ?: file->name, NULL);
 		if (r > 0)
 			r = 0; /* it is counted */
-		c->files++;
+		c->files += path != NULL;
 	}
 	c->damaged = f->damaged;
 	return r == -ENOENT ? -ENODATA : r;
@@ -160,6 +177,22 @@ static int note_remote(struct clone *c)
 	int r = place_note(c->place.dirfd, c->options.url, c->options.encryption);
 
 	return r ? r : place_write(&c->place, "pushed", &c->now);
+}
+
+/* Reads what an interrupted clone has fetched, with contents or without. */
+static int read_installing(struct clone *c)
+{
+	_cleanup_buf_ struct shfs_buf how = { 0 };
+	int r = place_read_lines(&c->place, INSTALLING, &how);
+
+	if (!r)
+		r = place_read(&c->place, "pushed", &c->now);
+	if (r)
+		return r;
+	c->options.metadata = how.len && !strncmp(how.data, METADATA, strlen(METADATA));
+	if (c->options.metadata && c->lists < 0)
+		c->lists = elsewhere_lists(&c->place, c->now.head.store_id);
+	return c->options.metadata ? MIN(c->lists, 0) : 0;
 }
 
 int clone_fetch(struct shfs_remote *remote, const char *store_id, uint64_t generation,
@@ -178,11 +211,14 @@ int clone_fetch(struct shfs_remote *remote, const char *store_id, uint64_t gener
 		             .dirfd = -1,
 		             .lock = -1,
 		             .place.dirfd = -1,
-		             .cloning = -1 };
+		             .cloning = -1,
+		             .lists = -1 };
 	*out = c;
 	r = open_directories(c);
+	if (!r && options->metadata)
+		r = MIN(c->lists = elsewhere_lists(&c->place, store_id), 0);
 	if (!r && has(c->place.dirfd, INSTALLING)) /* all was fetched by then */
-		return place_read(&c->place, "pushed", &c->now);
+		return read_installing(c);
 	if (!r)
 		r = head_fetch(remote, store_id, generation, NULL, &c->now);
 	if (!r)
@@ -198,7 +234,8 @@ int clone_fetch(struct shfs_remote *remote, const char *store_id, uint64_t gener
 	if (!r && syncfs(c->cloning))
 		r = -errno;
 	if (!r)
-		r = place_add_line(&c->place, INSTALLING, "1");
+		r = place_add_line(&c->place, INSTALLING,
+		                   options->metadata ? METADATA : "all");
 	fetcher_clear(&f);
 	return r;
 }
@@ -223,16 +260,43 @@ static int install(struct clone *c, const char *path)
 	return r;
 }
 
+/* Notes the contents that stay there. */
+static int note_elsewhere(struct clone *c)
+{
+	struct shfs_store store = { .dirfd = c->dirfd }; /* there is none yet */
+	struct place place = { .store = &store, .dirfd = c->place.dirfd };
+	_cleanup_objects_ struct shfs_objects objects = { 0 };
+	_cleanup_manifest_ struct manifest away = { .head = c->now.head };
+	int r = 0;
+
+	for (size_t i = 0; i < c->now.n && !r; i++) {
+		const struct remote_file *from = &c->now.files[i];
+		struct remote_file *file;
+
+		if (!elsewhere_may_stay(file_kind_of(from->name)))
+			continue;
+		file = manifest_add(&away, from->name, from->bytes);
+		r = file ? remote_file_copy_pieces(file, from) : -ENOMEM;
+	}
+	if (!r)
+		r = elsewhere_objects(c->lists, &away, &objects);
+	shfs_objects_sort(&objects);
+	c->away = objects.n;
+	return r ? r : elsewhere_change(&place, c->now.head.store_id, &away, -1);
+}
+
 static int install_all(struct clone *c)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < c->now.n && !r; i++) {
-		const char *path = cloned_path(&c->now.files[i]);
+		const char *path = cloned_path(c, &c->now.files[i]);
 
 		if (path && strcmp(path, "format") != 0)
 			r = install(c, path);
 	}
+	if (!r && c->options.metadata)
+		r = note_elsewhere(c);
 	/* all of it is durable before there is a store */
 	if (!r && syncfs(c->dirfd))
 		r = -errno;

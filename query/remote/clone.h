@@ -17,6 +17,7 @@ struct clone_options {
 	const char *store, *url, *name; /* of the store and of the remote; borrowed */
 	const struct place_encryption *encryption; /* of the remote */
 	bool despite_damage;
+	bool metadata; /* contents stay there (elsewhere.h) */
 	void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };
 
@@ -37,4 +38,5 @@ void clone_free(struct clone *clone); /* NULL is fine */
 const struct remote_head *clone_head(const struct clone *clone);
 uint64_t clone_files(const struct clone *clone);
 uint64_t clone_bytes(const struct clone *clone);
+uint64_t clone_away(const struct clone *clone);    /* contents that stay there */
 uint64_t clone_damaged(const struct clone *clone); /* pieces that were left out */

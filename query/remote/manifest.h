@@ -35,6 +35,7 @@ struct remote_file {
 	struct piece *pieces;
 	size_t n, cap;
 	struct file_state state; /* 0: not known; not on the remote */
+	bool stays;              /* it is only on the remote (elsewhere.h) */
 };
 
 struct list_ref {

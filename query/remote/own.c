@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "common/io.h"
+#include "query/remote/elsewhere.h"
 #include "store/journal/journal.h"
 #include "store/objects/content.h"
 #include "store/objects/inventory.h"
@@ -26,7 +27,9 @@ struct own {
 	struct shfs_store *store;
 	int packs; /* objects/packs; -1: there is none */
 	struct pulled_file *pulled;
-	/* only where something was pulled: */
+	bool elsewhere;     /* some contents are only at a remote */
+	uint64_t n_missing; /* of these, named ones that do not stay at this one */
+	/* only where something was pulled, or is elsewhere: */
 	struct shfs_objects named; /* by what is pushed */
 };
 
@@ -143,12 +146,18 @@ static int note_named(void *arg, const struct frame *f, uint64_t offset)
 	return n->any && !n->is_there ? 1 : 0;
 }
 
+/* Are there packs and loose objects that are not pushed? */
+static bool is_mixed(const struct own *own)
+{
+	return own->pulled || own->elsewhere;
+}
+
 int own_has_pack(const struct own *own, const char *name)
 {
 	struct naming n = { .own = own };
 	int r;
 
-	if (!own->pulled)
+	if (!is_mixed(own))
 		return 1;
 	if (shfs_pack_is_pulled(name))
 		return 0;
@@ -158,7 +167,12 @@ int own_has_pack(const struct own *own, const char *name)
 
 bool own_has_loose(const struct own *own, const struct shfs_object_id *id)
 {
-	return !own->pulled || shfs_objects_has(&own->named, id);
+	return !is_mixed(own) || shfs_objects_has(&own->named, id);
+}
+
+uint64_t own_elsewhere(const struct own *own)
+{
+	return own->n_missing;
 }
 
 /* --- contents that only packs of pulls have --- */
@@ -201,7 +215,8 @@ static int adopt(struct shfs_store *from, struct shfs_store *to,
 	return shfs_object_equal(&is, id) ? 0 : -EEXIST;
 }
 
-static int adopt_all(struct own *own, const bool *is_there)
+static int adopt_all(struct own *own, const bool *is_there,
+                     const struct shfs_objects *there)
 {
 	_cleanup_store_ struct shfs_store *to = NULL;
 	struct shfs_put *puts[BATCH_MAX];
@@ -215,7 +230,7 @@ static int adopt_all(struct own *own, const bool *is_there)
 		uint64_t size;
 		int fd;
 
-		if (is_there[i])
+		if (is_there[i] || shfs_objects_has(there, id))
 			continue;
 		fd = loose_open(own->store, id, &size);
 		shfs_closep(&fd);
@@ -223,8 +238,10 @@ static int adopt_all(struct own *own, const bool *is_there)
 			continue;
 		r = adopt(own->store, to, id, &puts[n]);
 		n += !r || r == -EEXIST;
+		own->n_missing += r == -EREMOTE;
 		/* what is not here, or damaged, is not pushed */
-		if (r == -ENOENT || r == -ENODATA || r == -EBADMSG || r == -EEXIST)
+		if (r == -ENOENT || r == -EREMOTE || r == -ENODATA || r == -EBADMSG ||
+		    r == -EEXIST)
 			r = 0;
 		if (!r && n == BATCH_MAX)
 			r = commit_adopted(to, puts, &n);
@@ -232,7 +249,7 @@ static int adopt_all(struct own *own, const bool *is_there)
 	return commit_adopted(to, puts, &n) ?: r;
 }
 
-static int find_named(struct own *own, bool dry_run)
+static int find_named(struct own *own, bool dry_run, const struct shfs_objects *there)
 {
 	_cleanup_free_ bool *is_there = NULL;
 	struct naming n = { .own = own };
@@ -245,7 +262,7 @@ static int find_named(struct own *own, bool dry_run)
 	if (!is_there)
 		return -ENOMEM;
 	r = inventory_names(own->packs, ".pack", note_named_in_pack, &n);
-	return r ? r : adopt_all(own, is_there);
+	return r ? r : adopt_all(own, is_there, there);
 }
 
 int own_find_files(struct shfs_store *store, struct own **out)
@@ -262,17 +279,23 @@ int own_find_files(struct shfs_store *store, struct own **out)
 		return -errno;
 	r = place_each_source(store, add_pulled_of_place, own);
 	if (!r)
-		*out = TAKE_PTR(own);
+		r = elsewhere_any(store);
+	if (r < 0)
+		return r;
+	own->elsewhere = r;
+	*out = TAKE_PTR(own);
+	r = 0;
 	return r;
 }
 
-int own_find(struct shfs_store *store, bool dry_run, struct own **out)
+int own_find(struct shfs_store *store, bool dry_run, const struct shfs_objects *there,
+             struct own **out)
 {
 	_cleanup_own_ struct own *own = NULL;
 	int r = own_find_files(store, &own);
 
-	if (!r && own->pulled)
-		r = find_named(own, dry_run);
+	if (!r && is_mixed(own))
+		r = find_named(own, dry_run, there);
 	if (!r)
 		*out = TAKE_PTR(own);
 	return r;

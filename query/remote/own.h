@@ -13,8 +13,12 @@
 
 struct own;
 
-/* Finds what is the store's own. May put objects into it, unless dry_run. */
-_must_check_ int own_find(struct shfs_store *store, bool dry_run, struct own **out);
+/* Finds what is the store's own. May put objects into it, unless dry_run. there: objects
+ * that are only at the remote, and stay there; sorted. */
+_must_check_ int own_find(struct shfs_store *store, bool dry_run,
+                          const struct shfs_objects *there, struct own **out);
+/* Returns how many objects that are pushed are only at other remotes. */
+uint64_t own_elsewhere(const struct own *own);
 /* Finds only what own_has_file and own_was_pulled need. */
 _must_check_ int own_find_files(struct shfs_store *store, struct own **out);
 void own_free(struct own *own);

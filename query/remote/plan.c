@@ -30,6 +30,7 @@ struct marking {
 	struct plan *plan;
 	const struct contents *contents;
 	struct fetched_pack *pack;
+	const struct remote_file *file;
 	size_t n_pieces;
 	bool any;
 };
@@ -39,13 +40,16 @@ static const char *pack_of(const struct remote_file *file)
 	return strrchr(file->name, '/') + 1;
 }
 
-int incoming_contents(int incoming, const char *pack, struct contents *out)
+int incoming_contents(const struct pulled_store *o, int incoming,
+                      const struct remote_file *pack, struct contents *out)
 {
 	_cleanup_buf_ struct shfs_buf bytes = { 0 };
 	char path[300];
 	int r;
 
-	snprintf(path, sizeof(path), "made/contents/%s", pack);
+	if (o->lists >= 0)
+		return elsewhere_contents(o->lists, &o->now, pack, out);
+	snprintf(path, sizeof(path), "made/contents/%s", pack_of(pack));
 	r = shfs_read_file_at(incoming, path, CONTENTS_MAX, &bytes);
 	return r ? r : contents_parse(bytes.data ?: "", bytes.len, out);
 }
@@ -86,7 +90,7 @@ static int mark_wanted(struct marking *m)
 	int r = 0;
 
 	for (size_t i = 0; i < m->contents->n && !r; i++) {
-		r = object_is_wanted(m->plan->pull->place->store,
+		r = object_is_wanted(m->plan->pull->place->store, m->plan->o, m->file,
 		                     &m->contents->list[i].id);
 		if (r > 0)
 			r = mark_object(m, &m->contents->list[i]);
@@ -150,12 +154,12 @@ static int plan_pack(struct plan *p, size_t i)
 {
 	const struct remote_file *file = &p->o->now.files[i];
 	_cleanup_contents_ struct contents contents = { 0 };
-	struct marking m = { p, &contents, pack_entry(p->o, i), file->n };
+	struct marking m = { p, &contents, pack_entry(p->o, i), file, file->n };
 	int r;
 
 	if (!m.pack)
 		return -ENOMEM;
-	r = incoming_contents(p->incoming, pack_of(file), &contents);
+	r = incoming_contents(p->o, p->incoming, file, &contents);
 	if (!r)
 		r = mark_wanted(&m);
 	else if (r == -ENOENT || (r == -EBADMSG && p->f->despite_damage))
@@ -174,16 +178,18 @@ static int find_bases_in(struct plan *p, size_t i, const struct shfs_objects *wa
 {
 	const struct remote_file *file = &p->o->now.files[i];
 	_cleanup_contents_ struct contents contents = { 0 };
-	struct marking m = { p, &contents, NULL, file->n };
+	const int lists = p->o->lists >= 0 ? p->o->lists : p->incoming;
+	struct marking m = { p, &contents, NULL, file, file->n };
 	struct remote_file *list;
 	char name[300];
 	int r;
 
 	snprintf(name, sizeof(name), "made/contents/%s", pack_of(file));
 	list = manifest_find(&p->o->now, name);
-	r = list ? fetch_file(p->f, list, p->incoming, name, NULL) : 1;
+	p->f->all_bytes += list ? list->bytes : 0;
+	r = list ? fetch_file(p->f, list, lists, name, NULL) : 1;
 	if (!r)
-		r = incoming_contents(p->incoming, pack_of(file), &contents);
+		r = incoming_contents(p->o, p->incoming, file, &contents);
 	if (r)
 		return r == 1 || r == -EBADMSG || r == -ENOENT ? 0 : r;
 	for (size_t j = 0; j < wanted->n && !r; j++) {
@@ -211,6 +217,24 @@ static int find_bases(struct plan *p)
 			if (file_kind_of(p->o->now.files[i].name) == FILE_PACK)
 				r = find_bases_in(p, i, &wanted);
 	}
+	return r;
+}
+
+int fetch_objects(struct pull *pull, struct pulled_store *o, struct fetcher *f,
+                  int incoming, const struct shfs_objects *ids)
+{
+	struct plan p = { .pull = pull, .o = o, .f = f, .incoming = incoming };
+	int r = packs_refresh(pull->place->store);
+
+	for (size_t i = 0; i < ids->n && !r; i++) {
+		r = content_look(pull->place->store, &ids->ids[i]);
+		r = r != -ENOENT && r != -EBADMSG
+		            ? MIN(r, 0)
+		            : shfs_objects_add(&p.bases, &ids->ids[i]);
+	}
+	if (!r)
+		r = find_bases(&p);
+	shfs_objects_free(&p.bases);
 	return r;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "query/remote/contents.h"
+#include "query/remote/elsewhere.h"
 #include "query/remote/fetch.h"
 #include "query/remote/pull.h"
 
@@ -17,9 +18,12 @@ struct fetched_pack {
 struct pulled_store {
 	char store_id[STORE_ID_SIZE];
 	struct manifest known, now; /* known: when it was pulled last */
-	bool is_own;                /* another copy of this store has pushed */
-	bool replaces;              /* records were changed or removed there since */
-	bool *left_out;             /* for each file of now: it was not fetched whole */
+	struct manifest away;       /* files that are only there (elsewhere.h) */
+	int lists;      /* directory of lists of contents; -1: with the rest */
+	bool on_demand; /* only contents that are away are brought */
+	bool is_own;    /* another copy of this store has pushed */
+	bool replaces;  /* records were changed or removed there since */
+	bool *left_out; /* for each file of now: it was not fetched whole */
 	struct fetched_pack *packs;
 	size_t n_packs, cap_packs;
 };
@@ -44,12 +48,15 @@ void incoming_pack(const char *pack, char out[static 64]);
 /* Was the file not there, or another one, at the last pull? */
 bool is_new_file(const struct pulled_store *o, const struct remote_file *file);
 
-/* Is the object to be taken: not here, and not pruned here? 1, 0, -errno. */
-_must_check_ int object_is_wanted(struct shfs_store *store,
+/* Is the object of this file to be taken: not here, and not pruned or forgotten here? 1,
+ * 0, -errno. */
+_must_check_ int object_is_wanted(struct shfs_store *store, const struct pulled_store *o,
+                                  const struct remote_file *file,
                                   const struct shfs_object_id *id);
 
 /* Reads the list of a pack's contents that was fetched. -ENOENT; -EBADMSG. */
-_must_check_ int incoming_contents(int incoming, const char *pack, struct contents *out);
+_must_check_ int incoming_contents(const struct pulled_store *o, int incoming,
+                                   const struct remote_file *pack, struct contents *out);
 
 /* Calls fn for each piece, by its number, that has some of an object's frame. */
 static inline void each_piece_of(const struct packed_object *o, size_t n_pieces,
@@ -60,6 +67,16 @@ static inline void each_piece_of(const struct packed_object *o, size_t n_pieces,
 	for (uint64_t i = o->at / PIECE_BYTES; i * PIECE_BYTES < end && i < n_pieces; i++)
 		fn(arg, (size_t)i);
 }
+
+/* Fetches the objects, and what they are deltas of, wherever they lie. */
+_must_check_ int fetch_objects(struct pull *pull, struct pulled_store *o,
+                               struct fetcher *f, int incoming,
+                               const struct shfs_objects *ids);
+/* Fetches a loose object, if it is wanted. */
+_must_check_ int fetch_loose(struct pull *pull, struct pulled_store *o, struct fetcher *f,
+                             int incoming, const struct remote_file *file);
+/* Takes over the objects that were fetched, and nothing else. */
+_must_check_ int take_objects(struct pull *pull, struct pulled_store *o);
 
 /* Finds the pieces of packs that are to be fetched, and fetches these. */
 _must_check_ int fetch_packs(struct pull *pull, struct pulled_store *o, struct fetcher *f,

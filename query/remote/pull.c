@@ -4,6 +4,8 @@
 #include "common/io.h"
 #include "query/remote/heads.h"
 #include "query/remote/pull-internal.h"
+#include "recording/sandbox.h"
+#include "store/objects/away.h"
 #include "store/objects/content.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
@@ -12,8 +14,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 void pull_free(struct pull *pull)
@@ -23,6 +28,8 @@ void pull_free(struct pull *pull)
 	for (size_t i = 0; i < pull->n; i++) {
 		manifest_clear(&pull->list[i].known);
 		manifest_clear(&pull->list[i].now);
+		manifest_clear(&pull->list[i].away);
+		shfs_closep(&pull->list[i].lists);
 		free(pull->list[i].left_out);
 		for (size_t j = 0; j < pull->list[i].n_packs; j++)
 			free(pull->list[i].packs[j].pieces);
@@ -78,13 +85,17 @@ bool is_new_file(const struct pulled_store *o, const struct remote_file *file)
 {
 	const struct remote_file *known = manifest_find(&o->known, file->name);
 
-	return !known || !remote_file_equal(known, file);
+	return !known || !remote_file_equal(known, file) ||
+	       manifest_find(&o->away, file->name);
 }
 
-int object_is_wanted(struct shfs_store *store, const struct shfs_object_id *id)
+int object_is_wanted(struct shfs_store *store, const struct pulled_store *o,
+                     const struct remote_file *file, const struct shfs_object_id *id)
 {
 	int r = content_look(store, id);
 
+	if (r == -ENOENT && (o->on_demand || manifest_find(&o->away, file->name)))
+		return shfs_object_is_away(store, id);
 	if (r != -ENOENT)
 		return r == -EBADMSG ? 1 : MIN(r, 0);
 	r = shfs_object_was_pruned(store, id);
@@ -119,7 +130,9 @@ static int read_known(struct pull *pull, struct pulled_store *o)
 	if (!o->is_own)
 		snprintf(file, sizeof(file), "pulled/%s", o->store_id);
 	r = place_read(pull->place, file, &o->known);
-	return r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
+	if (r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT)
+		r = 0;
+	return r ? r : elsewhere_read(pull->place, o->store_id, &o->away);
 }
 
 static bool is_same_head(const struct remote_head *a, const struct remote_head *b)
@@ -132,20 +145,21 @@ static bool is_same_head(const struct remote_head *a, const struct remote_head *
 static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t generation)
 {
 	struct most_rewrites most = { .store_id = o->store_id };
-	bool despite_damage = pull->options.despite_damage;
 	int r = read_known(pull, o);
+	/* of what is known already some is to be fetched now */
+	bool again =
+		pull->options.despite_damage || (o->away.n && !pull->options.metadata);
 
 	/* an older one: the listing came late, or a newer head was lost */
 	if (r || (generation < o->known.head.generation && !pull->options.direct) ||
-	    (generation == o->known.head.generation && !pull->options.direct &&
-	     !despite_damage))
+	    (generation == o->known.head.generation && !pull->options.direct && !again))
 		return r;
 	r = head_fetch(pull->remote, o->store_id, generation, NULL, &o->now);
 	if (!r)
 		pull->host = o->now.head.host;
 	if (!r)
 		r = place_each_source(pull->place->store, note_rewrites_of_place, &most);
-	if (r || (is_same_head(&o->known.head, &o->now.head) && !despite_damage))
+	if (r || (is_same_head(&o->known.head, &o->now.head) && !again))
 		return r;
 	if (o->now.head.rewrites < most.n) {
 		pull->stats.older++;
@@ -153,7 +167,7 @@ static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t gen
 	}
 	o->replaces = !o->is_own && most.n && o->now.head.rewrites > most.n;
 	r = head_fetch_lists(pull->remote, &o->known, &o->now,
-	                     despite_damage ? &pull->stats.damaged : NULL);
+	                     pull->options.despite_damage ? &pull->stats.damaged : NULL);
 	if (!r && !(o->left_out = calloc(o->now.n + 1, sizeof(*o->left_out))))
 		r = -ENOMEM;
 	return r ? r : 1;
@@ -178,7 +192,7 @@ static int find_stores(struct pull *pull)
 		if (!MAKE_ROOM(pull->list, pull->n, pull->cap))
 			return -ENOMEM;
 		o = &pull->list[pull->n++];
-		*o = (struct pulled_store){ 0 };
+		*o = (struct pulled_store){ .lists = -1 };
 		memcpy(o->store_id, heads.list[i].store_id, STORE_ID_SIZE);
 		o->is_own = !strcmp(o->store_id, here.store);
 		r = look_at_store(pull, o, heads.list[i].generation);
@@ -189,6 +203,7 @@ static int find_stores(struct pull *pull)
 		}
 		manifest_clear(&o->known);
 		manifest_clear(&o->now);
+		manifest_clear(&o->away);
 		free(o->left_out);
 		pull->n--;
 	}
@@ -207,9 +222,17 @@ static int fetch_to(struct pulled_store *o, struct fetcher *f, int incoming,
 	return r == -ENOENT ? -ENODATA : MIN(r, 0);
 }
 
+/* Was the list of a pack's contents fetched by an earlier pull --metadata? */
+static bool has_list(const struct pulled_store *o, const struct remote_file *file)
+{
+	const struct remote_file *known = manifest_find(&o->away, file->name);
+
+	return known && remote_file_equal(known, file);
+}
+
 /* Which small files are fetched, and where to. NULL: it is not. */
 static const char *small_path(const struct pulled_store *o,
-                              const struct remote_file *file)
+                              const struct remote_file *file, bool metadata)
 {
 	switch (file_kind_of(file->name)) {
 	case FILE_STORE:
@@ -219,9 +242,12 @@ static const char *small_path(const struct pulled_store *o,
 	case FILE_TREES:
 	case FILE_ALIVE:
 		return file->name;
+	case FILE_CONTENTS:
+		if (metadata && has_list(o, file))
+			return NULL;
+		/* fallthrough */
 	case FILE_SEGMENT:
 	case FILE_HOOK_LOG:
-	case FILE_CONTENTS:
 	case FILE_LOOSE:
 		return is_new_file(o, file) ? file->name : NULL;
 	default:
@@ -230,14 +256,14 @@ static const char *small_path(const struct pulled_store *o,
 }
 
 /* A loose object needs no list: its name says which it is. */
-static int fetch_loose(struct pull *pull, struct pulled_store *o, struct fetcher *f,
-                       int incoming, const struct remote_file *file)
+int fetch_loose(struct pull *pull, struct pulled_store *o, struct fetcher *f,
+                int incoming, const struct remote_file *file)
 {
 	struct shfs_object_id id;
 	int r = file_loose_id(file->name, &id);
 
 	if (!r)
-		r = object_is_wanted(pull->place->store, &id);
+		r = object_is_wanted(pull->place->store, o, file, &id);
 	if (r <= 0)
 		return r;
 	if (pull->options.dry_run) {
@@ -254,7 +280,7 @@ static int fetch_files(struct pull *pull, struct pulled_store *o, struct fetcher
 
 	for (size_t i = 0; i < o->now.n && !r; i++) {
 		const struct remote_file *file = &o->now.files[i];
-		const char *path = small_path(o, file);
+		const char *path = small_path(o, file, pull->options.metadata);
 		enum file_kind kind = file_kind_of(file->name);
 
 		if (!path || kind == FILE_LOOSE)
@@ -263,7 +289,7 @@ static int fetch_files(struct pull *pull, struct pulled_store *o, struct fetcher
 		r = fetch_to(o, f, incoming, file, path);
 		pull->stats.files += kind == FILE_SEGMENT || kind == FILE_HOOK_LOG;
 	}
-	for (size_t i = 0; i < o->now.n && !r; i++)
+	for (size_t i = 0; i < o->now.n && !r && !pull->options.metadata; i++)
 		if (file_kind_of(o->now.files[i].name) == FILE_LOOSE &&
 		    is_new_file(o, &o->now.files[i]))
 			r = fetch_loose(pull, o, f, incoming, &o->now.files[i]);
@@ -282,7 +308,7 @@ static int fetch_store(struct pull *pull, struct pulled_store *o)
 	pull->host = o->now.head.host;
 	if (!r)
 		r = fetch_files(pull, o, &f, incoming);
-	if (!r)
+	if (!r && !pull->options.metadata)
 		r = fetch_packs(pull, o, &f, incoming);
 	pull->stats.damaged += f.damaged;
 	fetcher_clear(&f);
@@ -302,7 +328,9 @@ int pull_fetch(struct place *place, struct shfs_remote *remote,
 	pull->place = place;
 	pull->remote = remote;
 	pull->options = *options;
-	r = remote_look(remote);
+	r = elsewhere_mend(place->store);
+	if (!r)
+		r = remote_look(remote);
 	if (!r)
 		r = find_stores(pull);
 	got = remote->got_bytes;
@@ -313,5 +341,114 @@ int pull_fetch(struct place *place, struct shfs_remote *remote,
 	if (!r)
 		pull->host = NULL;
 	pull->remote = NULL;
+	return r;
+}
+
+/* --- contents on demand --- */
+
+/* Fetches the objects, by the lists of packs and by the names of loose ones. */
+static int fetch_wanted(struct pull *pull, struct pulled_store *o,
+                        const struct shfs_objects *ids)
+{
+	struct fetcher f = { .remote = pull->remote,
+		             .store_id = o->store_id,
+		             .progress = pull->options.progress };
+	_cleanup_close_ int incoming = incoming_open(pull, o);
+	int r = incoming < 0 ? incoming : fetch_objects(pull, o, &f, incoming, ids);
+
+	for (size_t i = 0; i < o->now.n && !r; i++) {
+		const struct remote_file *file = &o->now.files[i];
+		struct shfs_object_id id;
+
+		if (file_kind_of(file->name) == FILE_LOOSE &&
+		    !file_loose_id(file->name, &id) && shfs_objects_has(ids, &id))
+			r = fetch_loose(pull, o, &f, incoming, file);
+	}
+	fetcher_clear(&f);
+	return r == -ENOENT ? -ENODATA : r;
+}
+
+/* What was fetched is a stranger's: a process of its own takes it over. */
+static int take_apart(struct pull *pull, struct pulled_store *o)
+{
+	int status, r;
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
+		if (!r)
+			r = take_objects(pull, o);
+		_exit(r ? MIN(-r, 255) : 0);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (pid < 0)
+		return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+static int copy_files(const struct manifest *from, struct manifest *to)
+{
+	int r = 0;
+
+	to->head = from->head;
+	for (size_t i = 0; i < from->n && !r; i++) {
+		const struct remote_file *old = &from->files[i];
+		struct remote_file *file = manifest_add(to, old->name, old->bytes);
+
+		r = file ? remote_file_copy_pieces(file, old) : -ENOMEM;
+	}
+	return r;
+}
+
+/* Removes what was fetched: it was taken, or is damaged. */
+static int remove_fetched(struct pull *pull, const struct pulled_store *o)
+{
+	char file[STORE_ID_SIZE + 12];
+
+	snprintf(file, sizeof(file), "incoming/%s", o->store_id);
+	return place_remove_file(pull->place, file);
+}
+
+static int bring_from(struct pull *pull, struct pulled_store *o,
+                      const struct manifest *files, const struct shfs_objects *ids)
+{
+	int r = copy_files(files, &o->now);
+
+	if (!r && !(o->left_out = calloc(o->now.n + 1, sizeof(*o->left_out))))
+		r = -ENOMEM;
+	if (!r)
+		r = MIN(o->lists = elsewhere_lists(pull->place, o->store_id), 0);
+	if (!r)
+		r = fetch_wanted(pull, o, ids);
+	if (!r)
+		r = take_apart(pull, o);
+	return r && r != -EBADMSG ? r : remove_fetched(pull, o) ?: r;
+}
+
+int pull_bring(struct place *place, struct shfs_remote *remote, const char *store_id,
+               const struct manifest *files, const struct shfs_objects *ids,
+               void (*progress)(uint64_t done_bytes, uint64_t all_bytes))
+{
+	struct pull *pull = calloc(1, sizeof(*pull));
+	struct pulled_store *o;
+	int r;
+
+	if (!pull)
+		return -ENOMEM;
+	pull->place = place;
+	pull->remote = remote;
+	pull->options.progress = progress;
+	if (!MAKE_ROOM(pull->list, pull->n, pull->cap)) {
+		pull_free(pull);
+		return -ENOMEM;
+	}
+	o = &pull->list[pull->n++];
+	*o = (struct pulled_store){ .lists = -1, .on_demand = true };
+	memcpy(o->store_id, store_id, STORE_ID_SIZE);
+	r = bring_from(pull, o, files, ids);
+	pull_free(pull);
 	return r;
 }

@@ -15,11 +15,13 @@
 
 #include "query/remote/backend.h"
 #include "query/remote/place.h"
+#include "store/objects/objects.h"
 
 struct pull_options {
 	bool dry_run; /* only lists are fetched */
 	bool despite_damage;
-	bool direct; /* the store itself answers: its generations may begin anew */
+	bool metadata; /* contents stay there (elsewhere.h) */
+	bool direct;   /* the store itself answers: its generations may begin anew */
 	void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };
 
@@ -28,6 +30,7 @@ struct pull_stats {
 	uint64_t files;              /* of the journal; new, or changed */
 	uint64_t bytes;              /* that were fetched; of a dry run, to be fetched */
 	uint64_t objects;
+	uint64_t away;    /* contents that stay there */
 	uint64_t missing; /* contents that are neither on the remote nor here */
 	uint64_t damaged; /* pieces that were left out */
 	uint64_t older;   /* stores whose newer state was pulled from elsewhere */
@@ -46,6 +49,19 @@ _must_check_ int pull_fetch(struct place *place, struct shfs_remote *remote,
 /* Takes over what was fetched. -EEXIST: a content collides with another one here; -EBUSY;
  * -EBADMSG: a file is damaged, though it is what was pushed. */
 _must_check_ int pull_take(struct pull *pull);
+
+/*
+ * Brings contents that were left at the remote by an earlier pull or clone, out of these
+ * files of the store (elsewhere.h), with others of the pieces that are fetched for them.
+ * What is fetched is taken over by another process, in the sandbox. The lock of places is
+ * held. -ENODATA: a blob is missing: the store has pushed since; -EBADMSG: one is
+ * damaged, and nothing is kept.
+ */
+_must_check_ int pull_bring(struct place *place, struct shfs_remote *remote,
+                            const char *store_id, const struct manifest *files,
+                            const struct shfs_objects *ids,
+                            void (*progress)(uint64_t done_bytes, uint64_t all_bytes));
+
 const struct pull_stats *pull_stats(const struct pull *pull);
 /* The host of the store that was at work when a function failed; or NULL. */
 const char *pull_host(const struct pull *pull);

@@ -3,11 +3,14 @@
 
 #include "common/clock.h"
 #include "common/io.h"
+#include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
 #include "query/remote/own.h"
+#include "query/remote/pull.h"
 #include "query/remote/upload.h"
 #include "store/care/forget.h"
 #include "store/journal/journal.h"
+#include "store/objects/away.h"
 #include "store/objects/inventory.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
@@ -34,6 +37,7 @@ struct push {
 	struct heads heads;
 	struct blobs garbage; /* what may be on the remote, and may not be needed */
 	char unfinished_head[SHFS_SHA256_SIZE];
+	struct shfs_objects there; /* objects that are only on the remote */
 };
 
 static void push_clear(struct push *p)
@@ -47,6 +51,7 @@ static void push_clear(struct push *p)
 		shfs_store_unshare(p->u.store);
 	heads_free(&p->heads);
 	blobs_clear(&p->garbage);
+	shfs_objects_free(&p->there);
 }
 
 /* --- what is on the remote --- */
@@ -118,6 +123,8 @@ static int look_for_head(struct push *p)
 	r = shfs_remote_stat(p->u.remote, name, &bytes);
 	if (r != -ENOENT) /* the listing came late */
 		return r;
+	if (p->u.away.n) /* what was only there is lost: the user decides */
+		return -EOWNERDEAD;
 	/* nothing is believed to be there */
 	p->u.stats.was_lost = true;
 	p->u.looks = true;
@@ -226,6 +233,8 @@ static int add_loose(void *arg, const char *path)
 	shfs_buf_printf(&name, "objects/%s", path);
 	if (name.failed)
 		return -ENOMEM;
+	if (manifest_find(&p->u.away, name.data)) /* it was brought, and stays there */
+		return 0;
 	if (file_loose_id(name.data, &id) || !own_has_loose(p->own, &id))
 		return 0;
 	return add_with_state(p, name.data, p->u.store->dirfd, name.data);
@@ -266,6 +275,26 @@ static int add_objects(struct push *p)
 
 	return r ? r
 	         : inventory_names(p->u.store->objects_fd, NULL, add_loose_directory, p);
+}
+
+/* Adds what is only on the remote, and stays there as it is. */
+static int add_away(struct push *p)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < p->u.away.n && !r; i++) {
+		const struct remote_file *old =
+			manifest_find(&p->u.old, p->u.away.files[i].name);
+		struct remote_file *file;
+
+		if (!old || !remote_file_equal(old, &p->u.away.files[i]))
+			return -EOWNERDEAD;
+		file = manifest_add(&p->u.now, old->name, old->bytes);
+		r = file ? remote_file_copy_pieces(file, old) : -ENOMEM;
+		if (file)
+			file->stays = true;
+	}
+	return r;
 }
 
 static int add_store_files(struct push *p)
@@ -391,6 +420,8 @@ static int list_files(struct push *p)
 		r = shfs_journal_walk(p->u.store, SHFS_JOURNAL_ALL, add_journal_file, p);
 	if (!r)
 		r = add_objects(p);
+	if (!r)
+		r = add_away(p);
 	if (!r)
 		r = add_store_files(p);
 	if (!r)
@@ -519,11 +550,14 @@ static void count_files(struct push *p)
 {
 	const struct manifest *now = &p->u.now;
 
-	p->u.stats.files = now->n;
 	for (size_t i = 0; i < now->n; i++) {
 		const struct remote_file *old =
 			manifest_find(&p->u.old, now->files[i].name);
 
+		/* what is made for the remote is no file of the store */
+		if (!file_path(now->files[i].name, file_kind_of(now->files[i].name)))
+			continue;
+		p->u.stats.files++;
 		p->u.stats.files_new += !old || !remote_file_equal(old, &now->files[i]);
 	}
 }
@@ -577,6 +611,21 @@ static int begin_head(struct push *p)
 	return 0;
 }
 
+/* Finds what is only on the remote. */
+static int find_away(struct push *p)
+{
+	const char *store_id = p->u.now.head.store_id;
+	_cleanup_close_ int lists = -1;
+	int r = elsewhere_read(p->u.place, store_id, &p->u.away);
+
+	if (r || !p->u.away.n)
+		return r;
+	lists = elsewhere_lists(p->u.place, store_id);
+	r = lists < 0 ? lists : elsewhere_objects(lists, &p->u.away, &p->there);
+	shfs_objects_sort(&p->there);
+	return r;
+}
+
 static int begin(struct push *p)
 {
 	int r = lease_gate_shut(p->u.store, &p->gate);
@@ -595,10 +644,124 @@ static int begin(struct push *p)
 	if (!r)
 		r = begin_head(p);
 	if (!r)
+		r = find_away(p);
+	if (!r)
 		r = read_notes(p);
 	if (!r)
 		r = find_old(p);
-	return r ? r : own_find(p->u.store, p->u.options->dry_run, &p->own);
+	if (r)
+		return r;
+	r = own_find(p->u.store, p->u.options->dry_run, &p->there, &p->own);
+	if (!r)
+		p->u.stats.elsewhere = own_elsewhere(p->own);
+	return r;
+}
+
+/* --- what was forgotten, and is only on the remote --- */
+
+struct mending {
+	struct shfs_objects away; /* of the store */
+	struct shfs_objects wanted;
+	struct manifest kept;
+};
+
+static void mending_clear(struct mending *m)
+{
+	shfs_objects_free(&m->away);
+	shfs_objects_free(&m->wanted);
+	manifest_clear(&m->kept);
+}
+
+/* Has this file objects that were forgotten or pruned here? Then what is left of them is
+ * wanted. 1; 0; -errno. */
+static int has_removed(struct push *p, int lists, const struct remote_file *pack,
+                       struct mending *m)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 }, left = { 0 };
+	struct manifest one = { .files = (struct remote_file *)pack, .n = 1 };
+	_cleanup_contents_ struct contents contents = { 0 };
+	int r = 0;
+
+	if (file_kind_of(pack->name) == FILE_LOOSE)
+		r = elsewhere_objects(lists, &one, &all);
+	else
+		r = elsewhere_contents(lists, &p->u.away, pack, &contents);
+	for (size_t i = 0; i < contents.n && !r; i++)
+		r = shfs_objects_add(&all, &contents.list[i].id);
+	shfs_objects_sort(&all);
+	if (!r)
+		r = objects_select(&all, &m->away, true, &left);
+	if (r || left.n == all.n)
+		return r;
+	r = objects_select(&left, &(struct shfs_objects){ 0 }, false, &m->wanted);
+	return r ? r : 1;
+}
+
+static int keep_there(struct push *p, const char *name, struct mending *m)
+{
+	const struct remote_file *old = manifest_find(&p->u.away, name);
+	struct remote_file *file = old ? manifest_add(&m->kept, name, old->bytes) : NULL;
+
+	return !old ? 0 : file ? remote_file_copy_pieces(file, old) : -ENOMEM;
+}
+
+/* Finds the files that can stay there as they are, and what is wanted of the others. */
+static int choose_kept(struct push *p, int lists, struct mending *m)
+{
+	int r = away_load(p->u.store, &m->away);
+
+	m->kept.head = p->u.away.head;
+	for (size_t i = 0; i < p->u.away.n && !r; i++) {
+		const struct remote_file *file = &p->u.away.files[i];
+		char list[FILE_NAME_MAX + 20];
+
+		if (file_kind_of(file->name) == FILE_CONTENTS)
+			continue;
+		r = has_removed(p, lists, file, m);
+		if (r == -ENOENT || r == -EBADMSG) /* there is no list to judge by */
+			r = 0;
+		if (r) {
+			r = MIN(r, 0);
+			continue;
+		}
+		snprintf(list, sizeof(list), "made/contents/%s",
+		         strrchr(file->name, '/') + 1);
+		r = keep_there(p, file->name, m);
+		if (!r && file_kind_of(file->name) == FILE_PACK)
+			r = keep_there(p, list, m);
+	}
+	manifest_sort(&m->kept);
+	shfs_objects_sort(&m->wanted);
+	return r;
+}
+
+/* Packs there of which something was forgotten or pruned here do not stay: what is left
+ * of them is brought here, and pushed in other packs. */
+static int remove_forgotten(struct push *p)
+{
+	_cleanup_(mending_clear) struct mending m = { 0 };
+	_cleanup_close_ int lists = -1;
+	const char *store_id = p->u.now.head.store_id;
+	int r = begin_head(p);
+
+	if (!r)
+		r = elsewhere_read(p->u.place, store_id, &p->u.away);
+	if (!r && p->u.away.n)
+		r = MIN(lists = elsewhere_lists(p->u.place, store_id), 0);
+	/* by a list that is damaged all would seem to be forgotten */
+	if (!r && p->u.away.n)
+		r = away_is_whole(p->u.store) ?: -ENOTRECOVERABLE;
+	r = MIN(r, 0);
+	if (!r && p->u.away.n)
+		r = choose_kept(p, lists, &m);
+	if (!r && m.kept.n != p->u.away.n)
+		r = pull_bring(p->u.place, p->u.remote, store_id, &p->u.away, &m.wanted,
+		               p->u.options->progress);
+	if (!r && m.kept.n != p->u.away.n)
+		r = elsewhere_change(p->u.place, store_id, &m.kept, -1);
+	manifest_clear(&p->u.away);
+	shfs_trees_free(TAKE_PTR(p->trees));
+	return r;
 }
 
 int push_run(struct shfs_index *index, struct place *place, struct shfs_remote *remote,
@@ -611,8 +774,10 @@ int push_run(struct shfs_index *index, struct place *place, struct shfs_remote *
 		       .options = options },
 		.index = index,
 	};
-	int r = begin(&p);
+	int r = options->dry_run ? 0 : remove_forgotten(&p), begun = begin(&p);
 
+	if (begun || r)
+		r = begun ?: r;
 	if (!r)
 		r = put_all(&p);
 	if (!r && options->at_end)

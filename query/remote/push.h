@@ -27,6 +27,7 @@ struct push_stats {
 	uint64_t blobs, bytes;     /* that were put */
 	uint64_t removed;          /* blobs */
 	uint64_t generation;       /* of the head */
+	uint64_t elsewhere;        /* contents that only other remotes have: not pushed */
 	bool nothing_new;
 	bool was_lost; /* the remote had lost what was pushed before */
 };

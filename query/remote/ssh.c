@@ -86,11 +86,9 @@ static void explain(struct ssh *s, int status)
 	if (status == 127 || status == 126)
 		shfs_buf_str(why, "ssh cannot be run");
 	else if (status)
-		shfs_buf_printf(why,
-		                "ssh has ended with status %d, and has said why: no "
-		                "such host, no network, a key that is not known, or no "
-		                "sftp there",
-		                status);
+		shfs_buf_str(why,
+		             "ssh cannot reach it, or there is no sftp: see the message "
+		             "of ssh above");
 	else
 		shfs_buf_str(why, "the other side ended before it spoke sftp");
 }

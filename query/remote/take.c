@@ -140,7 +140,8 @@ static int choose_objects(struct pack_taking *p)
 		each_piece_of(&object, p->n_pieces, look_at_piece, p);
 		if (!p->whole)
 			continue;
-		r = object_is_wanted(p->t->store, &object.id);
+		r = object_is_wanted(p->t->store, p->t->o,
+		                     &p->t->o->now.files[p->pack->file], &object.id);
 		if (r > 0)
 			p->contents.list[n++] = object;
 	}
@@ -212,7 +213,7 @@ static int import_pack(struct taking *t, const struct fetched_pack *pack)
 	r = pack->unknown
 	            ? contents_of_pack(t->mirror->objects_fd, path + strlen("objects/"),
 	                               file->bytes, &p.contents)
-	            : incoming_contents(t->incoming, name, &p.contents);
+	            : incoming_contents(t->o, t->incoming, file, &p.contents);
 	if (!r)
 		r = import_objects(&p);
 	contents_free(&p.contents);
@@ -234,7 +235,7 @@ static int import_loose(struct taking *t)
 		    faccessat(t->incoming, file->name, F_OK, AT_SYMLINK_NOFOLLOW) ||
 		    file_loose_id(file->name, &id))
 			continue;
-		r = object_is_wanted(t->store, &id);
+		r = object_is_wanted(t->store, t->o, file, &id);
 		if (r > 0)
 			r = import_object(t, &id, NULL);
 		if (!r)
@@ -447,7 +448,7 @@ static int open_stores(struct taking *t)
 	if (!r)
 		r = shfs_store_open(store, SHFS_STORE_CREATE, &t->store);
 	if (!r)
-		t->store->pulls = !t->o->is_own;
+		t->store->pulls = !t->o->is_own || t->o->on_demand;
 	return r;
 }
 
@@ -480,6 +481,69 @@ static int note_taken(struct taking *t)
 	return r ? r : place_remove_file(t->pull->place, file);
 }
 
+/* --- contents that stay there --- */
+
+/* Adds a file to those that stay there. */
+static int leave_there(struct manifest *away, struct remote_file *file)
+{
+	struct remote_file *to = manifest_add(away, file->name, file->bytes);
+
+	return to ? remote_file_copy_pieces(to, file) : -ENOMEM;
+}
+
+/* Does the file stay there? With all contents, only what is damaged there does. */
+static bool stays_there(const struct taking *t, size_t i)
+{
+	const struct remote_file *file = &t->o->now.files[i];
+	_cleanup_buf_ struct shfs_buf pack = { 0 };
+	const struct remote_file *of = file;
+
+	if (t->pull->options.metadata)
+		return is_new_file(t->o, file);
+	if (file_kind_of(file->name) == FILE_CONTENTS) {
+		shfs_buf_printf(&pack, "objects/packs/%s", strrchr(file->name, '/') + 1);
+		of = pack.failed ? NULL : manifest_find(&t->o->now, pack.data);
+	}
+	return of && t->o->left_out[of - t->o->now.files] &&
+	       manifest_find(&t->o->away, file->name);
+}
+
+/* Notes which contents stay there, before a record names them. */
+static int note_elsewhere(struct taking *t)
+{
+	_cleanup_manifest_ struct manifest away = { 0 };
+	_cleanup_objects_ struct shfs_objects objects = { 0 };
+	const bool metadata = t->pull->options.metadata;
+	int r = 0;
+
+	if (!metadata && !t->o->away.n)
+		return 0;
+	away.head = t->o->now.head;
+	for (size_t i = 0; i < t->o->now.n && !r; i++)
+		if (elsewhere_may_stay(file_kind_of(t->o->now.files[i].name)) &&
+		    stays_there(t, i))
+			r = leave_there(&away, &t->o->now.files[i]);
+	manifest_sort(&away);
+	if (!r && metadata)
+		r = elsewhere_objects(t->incoming, &away, &objects);
+	shfs_objects_sort(&objects);
+	t->pull->stats.away += objects.n;
+	return r ? r
+	         : elsewhere_change(t->pull->place, t->o->store_id, &away,
+	                            metadata ? t->incoming : -1);
+}
+
+int take_objects(struct pull *pull, struct pulled_store *o)
+{
+	_cleanup_(
+		taking_clear) struct taking t = { .pull = pull, .o = o, .incoming = -1 };
+	int r = open_stores(&t);
+
+	if (!r)
+		r = shfs_import_new(t.store, false, &t.import);
+	return r ? r : import_all_objects(&t);
+}
+
 static int take_store(struct pull *pull, struct pulled_store *o)
 {
 	_cleanup_(
@@ -493,9 +557,13 @@ static int take_store(struct pull *pull, struct pulled_store *o)
 	if (r)
 		return r;
 	shfs_import_leave_index(t.import);
+	if (pull->options.metadata)
+		shfs_import_learn_nothing(t.import);
 	r = import_trees(&t);
 	if (!r)
 		r = import_all_objects(&t);
+	if (!r)
+		r = note_elsewhere(&t);
 	if (!r)
 		r = import_journal(&t);
 	if (!r)

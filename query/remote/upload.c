@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "query/remote/contents.h"
+#include "query/remote/fetch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@ void upload_clear(struct upload *u)
 {
 	manifest_clear(&u->old);
 	manifest_clear(&u->now);
+	manifest_clear(&u->away);
 	blobs_clear(&u->there);
 	blobs_clear(&u->bad);
 	shfs_buf_free(&u->made_trees);
@@ -265,7 +267,7 @@ static int put_large(struct upload *u, struct remote_file *file,
 static int put_large_file(struct upload *u, struct remote_file *file)
 {
 	_cleanup_(source_close) struct source source = { .fd = -1 };
-	int r = take_old_pieces(u, file);
+	int r = file->stays ? 1 : take_old_pieces(u, file);
 
 	if (r)
 		return MIN(r, 0);
@@ -336,7 +338,8 @@ static int find_all_contents(struct upload *u)
 	int r = 0;
 
 	for (size_t i = 0; i < u->now.n && !r; i++)
-		if (file_kind_of(u->now.files[i].name) == FILE_CONTENTS)
+		if (file_kind_of(u->now.files[i].name) == FILE_CONTENTS &&
+		    !u->now.files[i].stays)
 			r = find_contents(u, &u->now.files[i]);
 	return r;
 }
@@ -427,10 +430,27 @@ static int finish_parcel(struct upload *u)
 	return r;
 }
 
+/* Gets the bytes of a small file: of one that is only on the remote, from there. */
+static int read_small(struct upload *u, const struct remote_file *file,
+                      struct shfs_buf *out)
+{
+	_cleanup_(source_close) struct source source = { .fd = -1 };
+	const struct remote_file *old = manifest_find(&u->old, file->name);
+	struct fetcher f = { .remote = u->remote, .store_id = u->now.head.store_id };
+	int r;
+
+	if (!file->stays) {
+		r = source_open(u, file, &source);
+		return r ? r : source_read(&source, 0, (size_t)file->bytes, out);
+	}
+	r = old && old->n == 1 ? fetch_piece(&f, &old->pieces[0], out) : -EBADMSG;
+	fetcher_clear(&f);
+	return r == -ENOENT ? -EBADMSG : r;
+}
+
 static int add_to_parcel(struct upload *u, size_t i)
 {
 	struct remote_file *file = &u->now.files[i];
-	_cleanup_(source_close) struct source source = { .fd = -1 };
 	_cleanup_buf_ struct shfs_buf bytes = { 0 };
 	struct piece piece = { .bytes = (uint32_t)file->bytes };
 	int r = 0;
@@ -438,9 +458,7 @@ static int add_to_parcel(struct upload *u, size_t i)
 	if (u->parcel.len + file->bytes > PIECE_BYTES)
 		r = finish_parcel(u);
 	if (!r)
-		r = source_open(u, file, &source);
-	if (!r)
-		r = source_read(&source, 0, (size_t)file->bytes, &bytes);
+		r = read_small(u, file, &bytes);
 	if (r)
 		return r;
 	shfs_sha256_of(bytes.data, bytes.len, piece.sha);

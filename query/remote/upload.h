@@ -16,11 +16,12 @@ struct upload {
 	struct place *place;
 	struct shfs_remote *remote;
 	const struct push_options *options;
-	struct manifest old; /* what is on the remote */
-	struct manifest now; /* what is to be there */
-	struct blobs there;  /* blobs that are on the remote */
-	struct blobs bad;    /* damaged ones: put anew */
-	bool looks;          /* an earlier push may have put more than is noted */
+	struct manifest old;  /* what is on the remote */
+	struct manifest now;  /* what is to be there */
+	struct blobs there;   /* blobs that are on the remote */
+	struct blobs bad;     /* damaged ones: put anew */
+	struct manifest away; /* files that are only on the remote, and stay there */
+	bool looks;           /* an earlier push may have put more than is noted */
 	/* files that are made for the remote */
 	struct shfs_buf made_trees, made_alive;
 	/* the parcel that is gathered */

@@ -45,8 +45,13 @@ static int say_error(struct shfs_web_answer *a, int error)
 {
 	if (error == -ENOMEM)
 		return error;
-	return say_web(a, error == -ENOENT || error == -ENODATA ? 404 : 500,
+	return say_web(a,
+	               error == -ENOENT || error == -ENODATA || error == -EREMOTE ? 404
+	                                                                          : 500,
 	               error == -ENODATA ? "The content was pruned.\n"
+	               : error == -EREMOTE
+	                       ? "The content is only on a remote: shfs cat or shfs "
+	                         "restore fetches it, shfs pull all.\n"
 	               : error == -EFBIG ? "The content is too large to be shown.\n"
 	                                 : "It could not be read.\n");
 }

@@ -6,6 +6,7 @@
 #include "store/care/index-check.h"
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
+#include "store/objects/away.h"
 #include "store/objects/object.h"
 #include "store/objects/pruned.h"
 #include "store/trees.h"
@@ -25,12 +26,13 @@
 /* --- flaws --- */
 
 static const char *const names[] = {
-	[SHFS_FLAW_RECORD] = "record",   [SHFS_FLAW_SEGMENT] = "segment",
-	[SHFS_FLAW_FRAME] = "frame",     [SHFS_FLAW_LOOKUP] = "lookup",
-	[SHFS_FLAW_CONTENT] = "content", [SHFS_FLAW_MISSING] = "missing",
-	[SHFS_FLAW_PRUNED] = "pruned",   [SHFS_FLAW_TREES] = "trees",
-	[SHFS_FLAW_INDEX] = "index",     [SHFS_FLAW_MODE] = "mode",
-	[SHFS_FLAW_TORN] = "torn",       [SHFS_FLAW_UNCHECKED] = "unchecked",
+	[SHFS_FLAW_RECORD] = "record",       [SHFS_FLAW_SEGMENT] = "segment",
+	[SHFS_FLAW_FRAME] = "frame",         [SHFS_FLAW_LOOKUP] = "lookup",
+	[SHFS_FLAW_CONTENT] = "content",     [SHFS_FLAW_MISSING] = "missing",
+	[SHFS_FLAW_PRUNED] = "pruned",       [SHFS_FLAW_AWAY] = "away",
+	[SHFS_FLAW_TREES] = "trees",         [SHFS_FLAW_INDEX] = "index",
+	[SHFS_FLAW_MODE] = "mode",           [SHFS_FLAW_TORN] = "torn",
+	[SHFS_FLAW_UNCHECKED] = "unchecked",
 };
 
 const char *shfs_flaw_name(enum shfs_flaw_kind kind)
@@ -354,6 +356,17 @@ static int check_pruned(struct check_run *run)
 	                 "pruned", "pruned objects");
 }
 
+/* Checks the list of what only remotes have: a pull, not a repair, makes it anew. */
+static int check_away(struct check_run *run, bool *damaged)
+{
+	_cleanup_objects_ struct shfs_objects away = { 0 };
+	int r = away_load(run->store, &away);
+
+	*damaged = r && r != -ENOMEM;
+	return note_list(run, r, SHFS_FLAW_AWAY, AWAY_NAME,
+	                 "contents on remotes (shfs pull --metadata makes it anew)");
+}
+
 static int check_trees(struct check_run *run)
 {
 	_cleanup_trees_ struct shfs_trees *trees = NULL;
@@ -364,7 +377,8 @@ static int check_trees(struct check_run *run)
 
 static int find_missing_objects(struct check_run *run)
 {
-	int r = check_pruned(run);
+	bool unknown = false; /* which contents only a remote has */
+	int r = check_pruned(run) ?: check_away(run, &unknown);
 
 	shfs_objects_sort(&run->named);
 	run->out->named = run->named.n;
@@ -377,8 +391,13 @@ static int find_missing_objects(struct check_run *run)
 		    shfs_objects_has(&run->pruned, id))
 			continue;
 		r = read_by_name(run, id); /* it may have been stored meanwhile */
-		if (!r)
+		if (r == -ENOENT && unknown)
+			r = -EREMOTE;
+		run->out->away += r == -EREMOTE;
+		if (!r || r == -EREMOTE) {
+			r = 0;
 			continue;
+		}
 		if (r == -ENOMEM || r == -EMFILE)
 			return r;
 		shfs_object_name(id, name);

@@ -18,6 +18,7 @@ enum shfs_flaw_kind {
 	SHFS_FLAW_CONTENT,  /* an object whose content is not that of its name */
 	SHFS_FLAW_MISSING,  /* a missing object that the journal names */
 	SHFS_FLAW_PRUNED,   /* the list of pruned objects */
+	SHFS_FLAW_AWAY,     /* the list of objects that only a remote has */
 	SHFS_FLAW_TREES,    /* the list of records of other machines */
 	SHFS_FLAW_INDEX,    /* index.db */
 	SHFS_FLAW_MODE,     /* a file that other users can read */
@@ -50,6 +51,7 @@ struct shfs_check {
 	struct shfs_loss *losses;
 	size_t n_losses, n_known;
 	uint64_t segments, hook_logs, records, packs, loose, objects, named;
+	uint64_t away; /* named objects that only a remote has */
 	bool index_compared;
 	uint64_t total_bytes,
 		read_bytes;     /* of objects, as they are stored; read this time */

@@ -18,6 +18,7 @@
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
 #include "store/journal/rewrite.h"
+#include "store/objects/away.h"
 #include "store/objects/collect.h"
 
 #include <dirent.h>
@@ -383,6 +384,8 @@ static int remove_objects(struct plan *p, struct forget_hold *hold)
 	if (!hold->alone)
 		return shfs_collect_at(p->store, &hold->gate, &how);
 	r = pick_unnamed(p, &unnamed);
+	if (!r)
+		r = away_drop(p->store, unnamed.ids, unnamed.n);
 	return r ? r : shfs_objects_remove(p->store, unnamed.ids, unnamed.n);
 }
 

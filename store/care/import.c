@@ -12,6 +12,7 @@
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
 #include "store/journal/rewrite.h"
+#include "store/objects/away.h"
 #include "store/objects/collect.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
@@ -55,7 +56,7 @@ struct shfs_import {
 	bool has_pruned, has_alive;
 	bool alone; /* the store is locked: nobody records into it */
 	bool trees_changed;
-	bool replaces, leaves_index;
+	bool replaces, leaves_index, learns_nothing;
 	struct staged *files;
 	size_t n_files, cap_files;
 	struct boot *boots;
@@ -218,7 +219,8 @@ static int count_missing_objects(struct shfs_import *m)
 		const struct shfs_object_id *id = &m->named.ids[i];
 
 		if (shfs_objects_has(&m->came, id) || is_object_there(m, id) ||
-		    shfs_object_is_pruned(m->store, id) > 0)
+		    shfs_object_is_pruned(m->store, id) > 0 ||
+		    shfs_object_is_away(m->store, id) > 0)
 			continue;
 		if (shfs_objects_has(&m->pruned, id))
 			r = shfs_objects_add(&pruned, id);
@@ -402,10 +404,11 @@ static int merge_step(struct merge *m)
 	                                 : compare_records(&m->ours, &m->theirs);
 	bool theirs = first > 0 || (!first && tells_more(&m->theirs, &m->ours));
 	struct shfs_record *rec = theirs ? &m->theirs : &m->ours;
-	int r = first || theirs ? 0
-	                        : learning_record(&m->import->learning,
-	                                          shfs_segment_producer(m->here),
-	                                          &m->ours, &m->theirs);
+	int r = first || theirs || m->import->learns_nothing
+	                ? 0
+	                : learning_record(&m->import->learning,
+	                                  shfs_segment_producer(m->here), &m->ours,
+	                                  &m->theirs);
 
 	if (r < 0)
 		return r;
@@ -670,6 +673,11 @@ void shfs_import_replace(struct shfs_import *m, bool replaces)
 void shfs_import_leave_index(struct shfs_import *m)
 {
 	m->leaves_index = true;
+}
+
+void shfs_import_learn_nothing(struct shfs_import *m)
+{
+	m->learns_nothing = true;
 }
 
 /* --- recordings that had not ended --- */

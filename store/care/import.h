@@ -84,6 +84,9 @@ struct shfs_import_stats {
 /* Has shfs_import_finish leave the index as it is: the caller makes it again
  * (shfs_index_rebuild), if any file was added. */
 void shfs_import_leave_index(struct shfs_import *import);
+/* Records here of which only the fingerprint is known stay so: no objects come that could
+ * be compared with it. */
+void shfs_import_learn_nothing(struct shfs_import *import);
 
 /* Installs all files, and makes the index again. -EBUSY: the archive has more of files
  * that a producer may be writing now; -EILSEQ: a hook log differs from the one here. */

@@ -2,6 +2,7 @@
 /* A collection beside producers: waits until no process can name what is removed. */
 #include "store/objects/collect.h"
 
+#include "store/objects/away.h"
 #include "store/objects/lease.h"
 #include "store/objects/packs.h"
 #include "store/objects/pruned.h"
@@ -59,6 +60,9 @@ static int condemn_picked(struct shfs_store *store, const struct shfs_collect *h
 	*how->objects = o->n;
 	if (!r && how->named && o->n)
 		r = pruned_add(store, o->ids, o->n);
+	/* what only a remote has is removed there by the next push */
+	if (!r && (how->named || how->forget) && o->n)
+		r = away_drop(store, o->ids, o->n);
 	return r;
 }
 

@@ -2,6 +2,7 @@
 #include "store/objects/content.h"
 
 #include "common/io.h"
+#include "store/objects/away.h"
 #include "store/objects/object-internal.h"
 #include "store/objects/pruned.h"
 
@@ -413,6 +414,17 @@ static int why_not_there(struct shfs_store *store, const struct shfs_object_id *
 	return r == -ENOENT || content_look(store, id) == -ENOENT ? -ENODATA : r;
 }
 
+/* Brings an object that could not be read (r) if only a remote has it. 1: it is here now;
+ * -EREMOTE; or r. */
+static int bring(struct shfs_store *store, const struct shfs_object_id *id, int r)
+{
+	if ((r != -ENOENT && r != -EBADMSG) || shfs_object_is_away(store, id) <= 0 ||
+	    (r == -EBADMSG && content_look(store, id) != -ENOENT))
+		return r;
+	r = away_supply(store, id);
+	return r ? r : packs_relearn(store) ?: 1;
+}
+
 /* Reads an object, and looks again if it is not found: a mount may just have written it,
  * or a collection may be moving it. */
 static int read_fresh(struct shfs_store *store, const struct shfs_object_id *id,
@@ -425,7 +437,8 @@ static int read_fresh(struct shfs_store *store, const struct shfs_object_id *id,
 		if (!r)
 			r = content_read(store, id, max_bytes, out);
 	}
-	return why_not_there(store, id, r);
+	r = bring(store, id, why_not_there(store, id, r));
+	return r == 1 ? content_read(store, id, max_bytes, out) : r;
 }
 
 int shfs_object_read(struct shfs_store *store, const struct shfs_object_id *id,
@@ -504,6 +517,10 @@ int shfs_object_copy(struct shfs_store *store, const struct shfs_object_id *id, 
 		if (!c.begun && r == -EBADMSG)
 			r = copy_whole(store, id, &c);
 	}
+	if (!c.begun)
+		r = bring(store, id, why_not_there(store, id, r));
+	if (r == 1)
+		r = copy(store, id, &c);
 	if (!r) {
 		XXH128_canonicalFromHash(&hash, XXH3_128bits_digest(c.hash));
 		/* (a test may have replaced the hash that names objects) */

@@ -7,6 +7,7 @@
 #include "common/lock.h"
 #include "common/proc.h"
 #include "store/objects/object.h"
+#include "store/objects/pruned.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 #define INDEX_WORTH (64 << 10) /* bytes of our full pack that are worth an index */
 #define WAIT_MS     1000       /* for other producers' appends */
 #define FORGET_MS   60000      /* for a process that removes records */
+#define FAR_NUMBER  (1u << 20) /* of packs of a store with contents elsewhere */
 
 /*
  * Chooses the first slot to try. On a network file system nothing is flock'ed, and hosts
@@ -111,12 +113,30 @@ static bool takes_solid(struct packs *p, struct pack *pack)
 	       pack_format(head) >= 2;
 }
 
+/* Chooses the number of the first pack. Packs of this store that only a remote has
+ * (away.h) have numbers too, which are not known here: so it is far away from them. */
+static int first_number(struct shfs_store *store, int64_t *out)
+{
+	uint32_t chance;
+
+	*out = 0;
+	if (store->pulls || faccessat(store->dirfd, AWAY_NAME, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
+		return -EIO;
+	*out = FAR_NUMBER + chance % FAR_NUMBER;
+	return 0;
+}
+
 /* Continues our newest pack, if it is not full. */
 static int adopt(struct shfs_store *store, struct packs *p)
 {
 	struct pack *newest = NULL;
-	int64_t last = -1;
-	int r = 0;
+	int64_t last = -1, first;
+	int r = first_number(store, &first);
+
+	if (r)
+		return r;
 
 	for (size_t i = 0; i < p->n; i++) {
 		int64_t no = own_number(store, p, p->list[i]->name);
@@ -125,6 +145,10 @@ static int adopt(struct shfs_store *store, struct packs *p)
 			continue;
 		last = no;
 		newest = p->list[i];
+	}
+	if (first && last < FAR_NUMBER) {
+		newest = NULL;
+		last = first - 1;
 	}
 	p->next = (uint32_t)(last + 1);
 	/* A pack without its magic was being made: a frame must not get offset 0. */

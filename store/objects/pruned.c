@@ -3,22 +3,25 @@
 
 #include "common/clock.h"
 #include "common/io.h"
+#include "store/objects/away.h"
 #include "store/objects/content.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MAGIC    "shfsprn\1"
 #define HEAD     8
 #define ID_BYTES 20 /* hash, u32 nth */
 #define SUM      8  /* checksum of all ids, at the end */
-#define NAME     "pruned"
 
 struct pruned {
+	const char *name; /* of the file, in the store; static */
 	pthread_mutex_t lock;
 	struct stat of;  /* the file that is mapped */
 	int64_t seen_ns; /* when the file was looked at */
@@ -26,12 +29,14 @@ struct pruned {
 	size_t len, n; /* bytes; ids, SIZE_MAX: it is damaged */
 };
 
-struct pruned *pruned_new(void)
+struct pruned *pruned_new(const char *name)
 {
 	struct pruned *p = calloc(1, sizeof(*p));
 
-	if (p)
+	if (p) {
+		p->name = name;
 		pthread_mutex_init(&p->lock, NULL);
+	}
 	return p;
 }
 
@@ -92,7 +97,7 @@ static int look_again(struct shfs_store *store, struct pruned *p)
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 
-	if (fstatat(store->dirfd, NAME, &st, AT_SYMLINK_NOFOLLOW)) {
+	if (fstatat(store->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW)) {
 		unmap(p);
 		return errno == ENOENT ? 0 : -errno;
 	}
@@ -100,7 +105,7 @@ static int look_again(struct shfs_store *store, struct pruned *p)
 	    st.st_size == p->of.st_size && st.st_ctim.tv_sec == p->of.st_ctim.tv_sec &&
 	    st.st_ctim.tv_nsec == p->of.st_ctim.tv_nsec)
 		return p->n == SIZE_MAX ? -EBADMSG : 0;
-	fd = openat(store->dirfd, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(store->dirfd, p->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		return -errno;
 	return map(p, fd, &st);
@@ -135,9 +140,9 @@ static int compare_packed_id(const void *key, const void *at)
 	return shfs_object_compare(key, &id);
 }
 
-int shfs_object_is_pruned(struct shfs_store *store, const struct shfs_object_id *id)
+int pruned_has(struct shfs_store *store, struct pruned *p,
+               const struct shfs_object_id *id)
 {
-	struct pruned *p = store->pruned;
 	int r;
 
 	pthread_mutex_lock(&p->lock);
@@ -146,6 +151,11 @@ int shfs_object_is_pruned(struct shfs_store *store, const struct shfs_object_id 
 		r = p->n && bsearch(id, p->map + HEAD, p->n, ID_BYTES, compare_packed_id);
 	pthread_mutex_unlock(&p->lock);
 	return r;
+}
+
+int shfs_object_is_pruned(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	return pruned_has(store, store->pruned, id);
 }
 
 int shfs_object_was_pruned(struct shfs_store *store, const struct shfs_object_id *id)
@@ -192,7 +202,7 @@ void pruned_print(const struct shfs_objects *objects, struct shfs_buf *out)
 int pruned_load(struct shfs_store *store, struct shfs_objects *out)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
-	int r = shfs_read_file_at(store->dirfd, NAME, INT32_MAX, &list);
+	int r = shfs_read_file_at(store->dirfd, PRUNED_NAME, INT32_MAX, &list);
 
 	return r ? (r == -ENOENT ? 0 : r)
 	         : pruned_parse(list.data ?: "", list.len, NULL, out);
@@ -241,8 +251,8 @@ static int pruned_list_add(struct shfs_store *store, const struct shfs_object_id
 	shfs_objects_sort(&all);
 	pruned_print(&all, &list);
 	return list.failed ? -ENOMEM
-	                   : shfs_write_file_at(store->dirfd, NAME, 0600, list.data,
-	                                        list.len);
+	                   : shfs_write_file_at(store->dirfd, PRUNED_NAME, 0600,
+	                                        list.data, list.len);
 }
 
 static int pruned_list_add_locked(struct shfs_store *store,
@@ -267,4 +277,105 @@ int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids, size_
 int pruned_mend(struct shfs_store *store)
 {
 	return pruned_list_add_locked(store, NULL, 0, true);
+}
+
+/* --- what only a remote has: away.h --- */
+
+static shfs_supply_fn supply;
+
+int shfs_object_is_away(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	return pruned_has(store, store->away, id);
+}
+
+bool shfs_store_has_away(const char *store_path)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (asprintf(&path, "%s/" AWAY_NAME, store_path) < 0) {
+		path = NULL;
+		return false;
+	}
+	return !access(path, F_OK);
+}
+
+int away_is_whole(struct shfs_store *store)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 };
+	int r = faccessat(store->dirfd, AWAY_NAME, F_OK, AT_SYMLINK_NOFOLLOW)
+	                ? -EBADMSG
+	                : away_load(store, &all);
+
+	return r == -EBADMSG ? 0 : r ? r : 1;
+}
+
+int away_load(struct shfs_store *store, struct shfs_objects *out)
+{
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+	int r = shfs_read_file_at(store->dirfd, AWAY_NAME, INT32_MAX, &list);
+
+	return r ? (r == -ENOENT ? 0 : r)
+	         : pruned_parse(list.data ?: "", list.len, NULL, out);
+}
+
+int away_remove(int dirfd)
+{
+	if (unlinkat(dirfd, AWAY_NAME, 0) && errno != ENOENT)
+		return -errno;
+	return fsync(dirfd) ? -errno : 0;
+}
+
+int away_write(int dirfd, const struct shfs_objects *sorted)
+{
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+
+	pruned_print(sorted, &list);
+	return list.failed
+	               ? -ENOMEM
+	               : shfs_write_file_at(dirfd, AWAY_NAME, 0600, list.data, list.len);
+}
+
+int away_drop(struct shfs_store *store, const struct shfs_object_id *ids, size_t n)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 }, dropped = { 0 };
+	size_t kept = 0;
+	int r = away_load(store, &all);
+
+	if (r || !all.n)
+		return r == -EBADMSG ? -ENOTRECOVERABLE : r;
+	for (size_t i = 0; i < n && !r; i++)
+		r = shfs_objects_add(&dropped, &ids[i]);
+	if (r)
+		return r;
+	shfs_objects_sort(&dropped);
+	for (size_t i = 0; i < all.n; i++)
+		if (!shfs_objects_has(&dropped, &all.ids[i]))
+			all.ids[kept++] = all.ids[i];
+	if (kept == all.n)
+		return 0;
+	all.n = kept;
+	return away_write(store->dirfd, &all);
+}
+
+int shfs_away_count(struct shfs_store *store, uint64_t *out)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 };
+	int r = away_load(store, &all);
+
+	*out = 0;
+	if (!r && all.n)
+		r = packs_refresh(store);
+	for (size_t i = 0; i < all.n && !r; i++)
+		*out += content_look(store, &all.ids[i]) == -ENOENT;
+	return r;
+}
+
+void shfs_object_supply_by(shfs_supply_fn fn)
+{
+	supply = fn;
+}
+
+int away_supply(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	return supply && !supply(store, id) ? 0 : -EREMOTE;
 }

@@ -10,8 +10,17 @@
 
 struct pruned;
 
-struct pruned *pruned_new(void); /* NULL: no memory */
+#define PRUNED_NAME "pruned"
+#define AWAY_NAME   "away"
+
+/* A list of objects in a file of that name of the store (static), as this one and that of
+ * away.h. NULL: no memory. */
+struct pruned *pruned_new(const char *name);
 void pruned_free(struct pruned *pruned);
+
+/* Is the object in the list? 1; 0; or a negative errno. Thread-safe. */
+_must_check_ int pruned_has(struct shfs_store *store, struct pruned *list,
+                            const struct shfs_object_id *id);
 
 /* Says whether an object that a record names and that is missing was pruned: 1; 0: it was
  * lost; or a negative errno. Thread-safe. */

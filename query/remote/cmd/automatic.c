@@ -4,7 +4,7 @@
 #include "query/base/cmd.h"
 #include "query/base/unit.h"
 #include "query/remote/behind.h"
-#include "query/remote/messages.h"
+#include "query/remote/cmd/messages.h"
 
 #include "common/clock.h"
 #include "common/io.h"

@@ -5,8 +5,8 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/messages.h"
 #include "query/remote/cmd/unlock.h"
-#include "query/remote/messages.h"
 
 #include "common/quote.h"
 #include "recording/sandbox.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 static struct {
-	bool json, despite_damage;
+	bool json, despite_damage, metadata;
 	const char *host, *name, *rate;
 	struct key_options key;
 } opts = { .name = "origin" };
@@ -111,6 +111,7 @@ static int json_clone(const struct clone *clone, const char *store)
 	shfs_json_str(&json, "host", clone_head(clone)->host);
 	shfs_json_int(&json, "files", (int64_t)clone_files(clone));
 	shfs_json_int(&json, "bytes", (int64_t)clone_bytes(clone));
+	shfs_json_int(&json, "away", (int64_t)clone_away(clone));
 	shfs_json_int(&json, "damaged", (int64_t)clone_damaged(clone));
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
@@ -134,6 +135,9 @@ static int show_clone(const struct clone *clone, const char *store)
 	shfs_buf_printf(&out, ": %" PRIu64 " file%s, ", clone_files(clone),
 	                shfs_plural(clone_files(clone)));
 	shfs_show_size(&out, clone_bytes(clone));
+	if (clone_away(clone))
+		shfs_buf_printf(&out, "; %" PRIu64 " content%s there", clone_away(clone),
+		                clone_away(clone) == 1 ? " stays" : "s stay");
 	shfs_buf_char(&out, '\n');
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
@@ -154,6 +158,7 @@ static int clone_from(struct place *place, const char *store)
 		                               .name = place->name,
 		                               .encryption = &place->encryption,
 		                               .despite_damage = opts.despite_damage,
+		                               .metadata = opts.metadata,
 		                               .progress = shfs_progress_bytes };
 	_cleanup_remote_ struct shfs_remote *remote = NULL;
 	_cleanup_(clone_freep) struct clone *clone = NULL;
@@ -210,6 +215,8 @@ const struct shfs_command shfs_cmd_clone = {
 	  .text = &opts.host },
 	{ "name", 0, "NAME", "what the remote is called here; default: origin",
 	  .text = &opts.name },
+	{ "metadata", 0, NULL, "leave contents there: they are fetched when one is read",
+	  .flag = &opts.metadata },
 	{ "despite-damage", 0, NULL, "leave out what is damaged there, and take the rest",
 	  .flag = &opts.despite_damage },
 	{ "key", 0, "FILE", "the key of an encrypted remote", .text = &opts.key.file },

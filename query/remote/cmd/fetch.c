@@ -4,8 +4,8 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/messages.h"
 #include "query/remote/cmd/pulled.h"
-#include "query/remote/messages.h"
 #include "query/remote/peer/peer.h"
 
 #include "common/quote.h"

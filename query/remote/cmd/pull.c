@@ -4,9 +4,9 @@
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "query/base/progress.h"
+#include "query/remote/cmd/messages.h"
 #include "query/remote/cmd/pulled.h"
 #include "query/remote/cmd/unlock.h"
-#include "query/remote/messages.h"
 
 #include "common/quote.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 static struct {
-	bool dry_run, json, despite_damage;
+	bool dry_run, json, despite_damage, metadata;
 	const char *rate;
 } opts;
 
@@ -89,6 +89,7 @@ static int run_pull(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct pull_options options = { .dry_run = opts.dry_run,
 		                              .despite_damage = opts.despite_damage,
+		                              .metadata = opts.metadata,
 		                              .progress = shfs_progress_bytes };
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
@@ -128,6 +129,8 @@ const struct shfs_command shfs_cmd_pull = {
 	.options = {
 	{ "dry-run", 'n', NULL, "only show how much would be pulled",
 	  .flag = &opts.dry_run },
+	{ "metadata", 0, NULL, "leave contents there: they are fetched when one is read",
+	  .flag = &opts.metadata },
 	{ "despite-damage", 0, NULL, "leave out what is damaged there, and take the rest",
 	  .flag = &opts.despite_damage },
 	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",

@@ -38,6 +38,9 @@ void pulled_show(struct shfs_buf *out, const struct pull_stats *s, bool dry_run)
 		shfs_buf_printf(out, "%" PRIu64 " content%s, ", s->objects,
 		                shfs_plural(s->objects));
 	shfs_show_size(out, s->bytes);
+	if (s->away)
+		shfs_buf_printf(out, "; %" PRIu64 " content%s there", s->away,
+		                s->away == 1 ? " stays" : "s stay");
 	shfs_buf_char(out, '\n');
 	if (*s->tree)
 		shfs_buf_printf(out, "  the files of %s are %s:/... here\n", s->tree,
@@ -51,6 +54,7 @@ int pulled_json(struct shfs_json *json, const struct pull_stats *s)
 	shfs_json_int(json, "files", (int64_t)s->files);
 	shfs_json_int(json, "objects", (int64_t)s->objects);
 	shfs_json_int(json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(json, "away", (int64_t)s->away);
 	shfs_json_int(json, "missing", (int64_t)s->missing);
 	shfs_json_int(json, "damaged", (int64_t)s->damaged);
 	shfs_json_bool(json, "forgotten", s->forgotten);

@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 #include "query/remote/behind.h"
-#include "query/remote/messages.h"
+#include "query/remote/cmd/messages.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -32,6 +32,7 @@ static int json_push(const struct place *place, const struct push_stats *s)
 	shfs_json_int(&json, "files_new", (int64_t)s->files_new);
 	shfs_json_int(&json, "blobs", (int64_t)s->blobs);
 	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(&json, "elsewhere", (int64_t)s->elsewhere);
 	shfs_json_int(&json, "removed", (int64_t)s->removed);
 	shfs_json_int(&json, "generation", (int64_t)s->generation);
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
@@ -45,6 +46,12 @@ static int show_push(const struct place *place, const struct push_stats *s)
 		shfs_warn("%s has lost what was pushed there before: all of it is "
 		          "pushed again",
 		          place->name);
+	if (s->elsewhere)
+		shfs_warn("%" PRIu64 " content%s not pushed: only another remote has %s "
+		          "(shfs pull brings %s)",
+		          s->elsewhere, s->elsewhere == 1 ? " is" : "s are",
+		          s->elsewhere == 1 ? "it" : "them",
+		          s->elsewhere == 1 ? "it" : "them");
 	if (opts.json)
 		return json_push(place, s);
 	if (s->nothing_new) {

@@ -7,9 +7,10 @@
 #include "query/base/time.h"
 #include "query/remote/check.h"
 #include "query/remote/cmd/automatic.h"
+#include "query/remote/cmd/messages.h"
 #include "query/remote/cmd/unlock.h"
+#include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
-#include "query/remote/messages.h"
 
 #include "common/quote.h"
 
@@ -207,6 +208,36 @@ static int list_remotes(struct shfs_store *store)
 
 /* --- remove --- */
 
+static int add_store(void *arg, const char *store_id, const struct manifest *files)
+{
+	struct shfs_buf *stores = arg;
+
+	shfs_buf_add(stores, store_id, STORE_ID_SIZE);
+	return stores->failed ? -ENOMEM : 0;
+}
+
+/* Forgets which contents only this remote has. */
+static int give_up(const struct place *place)
+{
+	_cleanup_buf_ struct shfs_buf stores = { 0 };
+	uint64_t before = 0, after = 0;
+	int r = elsewhere_each(place, add_store, &stores);
+
+	if (!r)
+		r = elsewhere_count(place->store, &before);
+	for (size_t i = 0; i < stores.len && !r; i += STORE_ID_SIZE)
+		r = elsewhere_change(place, stores.data + i, &(struct manifest){ 0 }, -1);
+	if (!r)
+		r = elsewhere_count(place->store, &after);
+	if (!r && before > after)
+		shfs_warn("%" PRIu64
+		          " content%s only there; when it is added again, shfs "
+		          "pull finds %s",
+		          before - after, before - after == 1 ? " is" : "s are",
+		          before - after == 1 ? "it" : "them");
+	return r;
+}
+
 static int remove_remote(struct shfs_store *store, const char *name)
 {
 	_cleanup_place_ struct place place = { .dirfd = -1 };
@@ -217,7 +248,9 @@ static int remove_remote(struct shfs_store *store, const char *name)
 		code = remote_lock(store, &lock);
 	if (code)
 		return code;
-	r = place_remove(store, name);
+	r = give_up(&place);
+	if (!r)
+		r = place_remove(store, name);
 	if (!r)
 		return SHFS_EXIT_OK;
 	shfs_error("cannot remove what is known of the remote: %s", strerror(-r));

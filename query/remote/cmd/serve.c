@@ -2,7 +2,7 @@
 /* `shfs serve`: give this store to the shfs that runs this here, by ssh. Hidden. */
 #include "query/remote/peer/serve.h"
 #include "query/base/cmd.h"
-#include "query/remote/messages.h"
+#include "query/remote/cmd/messages.h"
 
 #include <errno.h>
 #include <signal.h>

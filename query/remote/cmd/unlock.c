@@ -3,9 +3,9 @@
 
 #include "query/base/cmd.h"
 #include "query/base/model.h"
+#include "query/remote/cmd/messages.h"
 #include "query/remote/encryption/encrypted.h"
 #include "query/remote/heads.h"
-#include "query/remote/messages.h"
 
 #include "common/path.h"
 #include "common/quote.h"

@@ -235,13 +235,12 @@ static int explain(struct peer *p, int status)
 		             "where shfs is");
 		break;
 	case 255:
-		shfs_buf_str(why, "ssh has ended with status 255, and has said why: no "
-		                  "such host, no network, or a key that is not known");
+		shfs_buf_str(why, "ssh cannot reach it: see the message of ssh above");
 		break;
 	default:
-		shfs_buf_printf(why,
-		                "shfs there has ended with status %d, and has said why",
-		                status);
+		shfs_buf_printf(
+			why, "shfs there has ended with status %d: see its message above",
+			status);
 	}
 	return -ENOLINK;
 }

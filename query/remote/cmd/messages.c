@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "query/remote/messages.h"
+#include "query/remote/cmd/messages.h"
 
 #include "query/base/cmd.h"
 
@@ -89,6 +89,18 @@ int remote_fail(const char *what, const struct place *place,
 		fail_by(what, url.data ?: "", "something there is damaged", remote);
 		shfs_hint("shfs remote check %s --read-data says what", place->name);
 		return SHFS_EXIT_FAILURE;
+	case -EOWNERDEAD:
+		shfs_buf_printf(&hint,
+		                "if it is lost for good: shfs remote remove %s; then add "
+		                "it, and push again",
+		                place->name);
+		return refuse_by(what, url.data ?: "",
+		                 "contents that only it had are not there any more",
+		                 hint.data ?: "");
+	case -ENOTRECOVERABLE:
+		return refuse_by(what, url.data ?: "",
+		                 "the list of contents that only remotes have is damaged",
+		                 "shfs pull --metadata makes it anew");
 	case -EAGAIN:
 		return refuse_by(what, url.data ?: "",
 		                 "the store is changed all the time just now",

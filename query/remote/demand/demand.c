@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/remote/demand/demand.h"
+
+#include "common/io.h"
+#include "query/base/progress.h"
+#include "query/remote/cmd/messages.h"
+#include "query/remote/cmd/unlock.h"
+#include "query/remote/elsewhere.h"
+#include "query/remote/heads.h"
+#include "query/remote/pull.h"
+#include "store/objects/away.h"
+#include "store/objects/content.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WAIT_MS 30000 /* for a push or pull that is at work */
+#define WHAT    "fetch contents from"
+
+/* --- the process that reads --- */
+
+static struct {
+	pthread_mutex_t lock;
+	int fd;
+	pid_t pid;
+} asking = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+
+static int ask(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	ssize_t n;
+	int r = 0;
+
+	pthread_mutex_lock(&asking.lock);
+	n = write(asking.fd, id, sizeof(*id));
+	if (n == (ssize_t)sizeof(*id))
+		do
+			n = read(asking.fd, &r, sizeof(r));
+		while (n < 0 && errno == EINTR);
+	else
+		n = -1;
+	pthread_mutex_unlock(&asking.lock);
+	return n == (ssize_t)sizeof(r) ? r : -EPIPE;
+}
+
+/* --- the process that fetches --- */
+
+/* A remote that has been asked. */
+struct source {
+	struct place place;
+	struct shfs_remote *remote; /* NULL: there is no connection yet */
+	bool failed;                /* it is not asked again */
+};
+
+struct supplier {
+	struct shfs_store *store;
+	struct source *list;
+	size_t n, cap;
+	struct shfs_objects wanted; /* one object */
+	struct source *at;
+	uint64_t rate; /* bytes per second; 0: any number */
+	bool brought, said;
+};
+
+static int add_source(void *arg, const char *name)
+{
+	struct supplier *s = arg;
+	struct source *source;
+
+	if (!MAKE_ROOM(s->list, s->n, s->cap))
+		return -ENOMEM;
+	source = &s->list[s->n];
+	*source = (struct source){ .place.dirfd = -1 };
+	s->n += !place_open(s->store, name, &source->place);
+	return 0;
+}
+
+/* Says what went wrong with the remote, which is not asked again. */
+static int fail(struct source *source, int error)
+{
+	shfs_progress_end();
+	source->failed = true;
+	if (error == -ENODATA) {
+		shfs_error("cannot " WHAT " %s: they lie elsewhere there by now",
+		           source->place.name);
+		shfs_hint("shfs pull --metadata %s looks where; then try again",
+		          source->place.name);
+	} else {
+		(void)!remote_fail(WHAT, &source->place, source->remote, error);
+	}
+	return error;
+}
+
+static int connect_to(struct source *source, uint64_t rate)
+{
+	int r;
+
+	if (source->remote)
+		return 0;
+	if (remote_connect(WHAT, &source->place, NULL, &source->remote)) {
+		source->failed = true; /* that was said */
+		return -ENOLINK;
+	}
+	source->remote->rate = rate;
+	r = remote_look(source->remote);
+	return r ? fail(source, r) : 0;
+}
+
+/* May these files have the object? They may if a list cannot be read. */
+static bool may_have(int lists, const struct manifest *files,
+                     const struct shfs_object_id *id)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < files->n && !found; i++) {
+		const struct remote_file *file = &files->files[i];
+		_cleanup_contents_ struct contents contents = { 0 };
+		struct shfs_object_id loose;
+
+		if (file_kind_of(file->name) == FILE_PACK)
+			found = elsewhere_contents(lists, files, file, &contents) ||
+			        contents_find(&contents, id);
+		else if (file_kind_of(file->name) == FILE_LOOSE &&
+		         !file_loose_id(file->name, &loose))
+			found = shfs_object_equal(&loose, id);
+	}
+	return found;
+}
+
+static int is_here(struct supplier *s)
+{
+	int r = packs_relearn(s->store);
+
+	return r ? r : content_look(s->store, &s->wanted.ids[0]) == 0;
+}
+
+static int bring_of_store(void *arg, const char *store_id, const struct manifest *files)
+{
+	struct supplier *s = arg;
+	_cleanup_close_ int lists = elsewhere_lists(&s->at->place, store_id);
+	int r;
+
+	if (lists < 0 || s->brought || s->at->failed ||
+	    !may_have(lists, files, &s->wanted.ids[0]))
+		return MIN(lists, 0);
+	r = connect_to(s->at, s->rate);
+	if (r)
+		return 0;
+	shfs_progress_begin("fetching contents");
+	r = pull_bring(&s->at->place, s->at->remote, store_id, files, &s->wanted,
+	               shfs_progress_bytes);
+	shfs_progress_end();
+	if (!r)
+		r = is_here(s);
+	s->brought = r > 0;
+	s->said |= r < 0;
+	if (r < 0)
+		(void)fail(s->at, r);
+	return 0;
+}
+
+/* Asks one remote after the other. */
+static int bring(struct supplier *s)
+{
+	int r = is_here(s); /* another process may have brought it */
+
+	s->brought = r > 0;
+	for (size_t i = 0; i < s->n && r >= 0 && !s->brought; i++) {
+		s->at = &s->list[i];
+		r = elsewhere_each(&s->at->place, bring_of_store, s);
+	}
+	return r < 0 ? r : s->brought ? 0 : -ENOENT;
+}
+
+static int supply(struct supplier *s, const struct shfs_object_id *id)
+{
+	_cleanup_close_ int lock = -1;
+
+	s->wanted.n = 0;
+	if (shfs_objects_add(&s->wanted, id))
+		return -ENOMEM;
+	lock = shfs_store_lock(s->store->path, "remote", WAIT_MS);
+	if (lock == -EADDRINUSE && !s->said) {
+		s->said = true;
+		shfs_error("cannot fetch contents: another push or pull of this store is "
+		           "at work");
+		shfs_hint("try again when it has ended");
+	}
+	return lock < 0 ? lock : bring(s);
+}
+
+/* Standard input and output are those of the command alone. */
+static void leave_standard_fds(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+}
+
+static _Noreturn void serve(const char *path, uint64_t rate, int fd)
+{
+	struct supplier s = { .rate = rate };
+	struct shfs_object_id id;
+	int r;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	leave_standard_fds();
+	r = shfs_store_open(path, 0, &s.store);
+	if (!r)
+		r = place_each(s.store, add_source, &s);
+	while (!r && read(fd, &id, sizeof(id)) == (ssize_t)sizeof(id)) {
+		int answer = supply(&s, &id);
+
+		if (write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
+			break;
+	}
+	for (size_t i = 0; i < s.n; i++)
+		if (s.list[i].remote)
+			shfs_remote_close(s.list[i].remote);
+	_exit(0);
+}
+
+void demand_end(void)
+{
+	if (asking.fd < 0)
+		return;
+	shfs_object_supply_by(NULL);
+	shfs_closep(&asking.fd);
+	asking.fd = -1;
+	while (waitpid(asking.pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+void demand_begin(struct shfs_context *ctx)
+{
+	const char *path = shfs_context_store_path(ctx);
+	const struct shfs_config *config;
+	int fds[2], code;
+	pid_t pid;
+
+	if (!shfs_store_has_away(path) ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		return;
+	config = shfs_context_config(ctx, &code);
+	pid = fork();
+	if (!pid) {
+		close(fds[0]);
+		serve(path, config ? config->demand_rate : 0, fds[1]);
+	}
+	close(fds[1]);
+	if (pid < 0) {
+		close(fds[0]);
+		return;
+	}
+	asking.fd = fds[0];
+	asking.pid = pid;
+	shfs_object_supply_by(ask);
+}

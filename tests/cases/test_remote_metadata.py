@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: MIT
+"""shfs pull --metadata and clone --metadata: the record comes, contents stay on the remote until they are read."""
+
+import json
+import os
+import random
+
+import pytest
+
+from harness import seeds
+from test_browse import Browse
+from test_forget import SECRET, places, shfs
+from test_remotes import FAULTS, Saved, has_anywhere, in_store, kind, pull, push, steps
+from test_trees import machines, record
+
+assert shfs and kind and machines  # fixtures
+
+
+def make(sandbox, seed, steps=10):
+    """Versions of files, and the bytes that each close left."""
+    chance, truth, commands = random.Random(f"{seed}"), {}, []
+    source = f"{sandbox.home}/source"
+    sandbox.mkdir(source)
+    for step in range(steps):
+        name = chance.choice(["a", "b", "c d", "large"])
+        last = truth.get((name, sum(1 for n, _ in truth if n == name)), b"")
+        if name == "large":
+            data = chance.randbytes(chance.choice([300_000, 1_500_000, 5_000_000]))
+        elif last and chance.random() < 0.6:  # so there are deltas
+            data = last[: len(last) // 2] + b"%d\n" % step + last[len(last) // 2 :]
+        else:
+            data = b"%d " % step + chance.randbytes(chance.choice([10, 3000, 60_000]))
+        path = f"{source}/{step}"
+        with open(path, "wb") as file:
+            file.write(data)
+        sandbox.user.own(path)
+        truth[name, 1 + sum(1 for n, _ in truth if n == name)] = data
+        commands.append(f"cat {path} > '{name}'")
+    record(sandbox, *commands)
+    return truth
+
+
+def cat(shfs, sandbox, version, **options):
+    name, n = version
+    return shfs("cat", f"{sandbox.project}/{name}@{n}", **options)
+
+
+def away(shfs):
+    said = json.loads(shfs("check", "--json").stdout)
+    assert said["ok"] and not said["lost"], said
+    return said["away"]
+
+
+def packs(path):
+    return [name for _, _, names in os.walk(f"{path}/objects") for name in names]
+
+
+@pytest.fixture
+def truth(sandbox, shfs, kind, request):
+    found = make(sandbox, getattr(request, "param", 1))
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    return found
+
+
+@pytest.fixture
+def there(sandbox, truth, kind):
+    """A clone without contents."""
+    there = in_store(sandbox, f"{sandbox.home}/there")
+    said = json.loads(there("clone", "--metadata", "--name", "r", "--json", kind.url).stdout)
+    assert said["away"] >= len(truth) and not packs(f"{sandbox.home}/there")
+    return there
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("truth", seeds(2, 100), indirect=True)
+def test_each_version(truth, there, sandbox, shfs, kind):
+    """Each version is what its close left, whatever else is done meanwhile; and the remote loses nothing."""
+    chance = random.Random(len(truth[min(truth)]))
+    blobs = kind.blobs()
+    others = [("check", "--read-data"), ("repair",), ("gc",), ("reindex",), ("prune", "--keep-last", "1000"), ("push",), ("pull", "--metadata")]
+    assert away(there) == len(set(truth.values()))
+    assert "only on a remote" in there("check").stdout and "only on a remote" in there("status", check=False).stdout
+    for version in chance.sample(sorted(truth), len(truth)):
+        there(*chance.choice(others))
+        assert cat(there, sandbox, version).stdout_bytes == truth[version], version
+        assert cat(there, sandbox, version, env={FAULTS: "fail-from=1"}).stdout_bytes == truth[version]
+    assert away(there) == 0 and kind.blobs() == blobs
+    assert there("check", "--read-data").stdout.endswith("no flaws\n")
+    assert "has all of it" in there("push").stdout
+    # what is new is pushed, and nothing is removed there
+    sandbox.env["SHFS_STORE"] = sandbox.store = f"{sandbox.home}/there"
+    record(sandbox, "echo more > more")
+    push(there)
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for version, data in truth.items():
+        assert cat(new, sandbox, version).stdout_bytes == data
+    assert new("cat", f"{sandbox.project}/more@1").stdout == "more\n"
+    assert new("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", seeds(1, 100))
+def test_faults(truth, there, sandbox, shfs, kind, seed):
+    """Killed at any request, lied to, or refused: nothing is kept that is wrong, and the next try has it."""
+    chance = random.Random(f"{seed}")
+    left = away(there)
+    for fault, times in ("kill", 9), ("kill-after", 9), ("flip-all", 1), ("cut", 5), ("gone", 5), ("fail-from", 1):
+        version = chance.choice(sorted(truth))
+        for n in range(1, times + 1):
+            sandbox.run("rm", "-rf", f"{sandbox.home}/copy", cwd="/")
+            sandbox.run("cp", "-a", f"{sandbox.home}/there", f"{sandbox.home}/copy", cwd="/")
+            copy = in_store(sandbox, f"{sandbox.home}/copy")
+            result = cat(copy, sandbox, version, env={FAULTS: fault if times == 1 and fault == "flip-all" else f"{fault}={n}"}, check=False)
+            assert result.status in (0, 1), (fault, n, result)
+            if result.status:
+                assert not result.stdout_bytes and "only on a remote" in result.stderr, (fault, n, result)
+                assert fault.startswith("kill") or kind.url[:20] in result.stderr or "shfs pull --metadata r" in result.stderr
+                assert away(copy) == left
+            else:
+                assert result.stdout_bytes == truth[version] and times > 1, (fault, n)
+                if fault.startswith("kill"):
+                    assert n > 2
+                    break
+            assert cat(copy, sandbox, version).stdout_bytes == truth[version]
+        else:
+            assert not fault.startswith("kill"), "too many requests for one content"
+    assert not packs(f"{sandbox.home}/there")
+
+
+@pytest.mark.users("ordinary")
+def test_only_what_is_needed(sandbox, shfs, kind):
+    """One content moves the pieces that it lies in, and no others."""
+    record(sandbox, *("head -c 6000000 /dev/urandom > big" for _ in range(3)), "echo small > small", "head -c 3000000 /dev/urandom > loose")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    left = away(there)
+    assert there("cat", f"{sandbox.project}/small@1").stdout == "small\n"
+    assert away(there) < left
+    size = sum(os.path.getsize(os.path.join(top, name)) for top, _, names in os.walk(f"{path}/objects") for name in names)
+    assert size < 9_000_000
+    for name in "big", "loose":
+        for n in range(1, 4 if name == "big" else 2):
+            assert there("cat", f"{sandbox.project}/{name}@{n}").stdout_bytes == shfs("cat", f"{sandbox.project}/{name}@{n}").stdout_bytes
+    assert away(there) == 0
+
+
+@pytest.mark.users("ordinary")
+def test_commands_and_services(truth, there, sandbox, shfs, kind):
+    """restore, diff, export and others fetch; what may not use the network says what is missing."""
+    sandbox.mkdir(f"{sandbox.home}/put")
+    for name in sorted({name for name, _ in truth}):
+        last = max(n for other, n in truth if other == name)
+        target = f"{sandbox.home}/put/{name}"
+        there("restore", f"{sandbox.project}/{name}@{last}", "--to", target)
+        with open(target, "rb") as file:
+            assert file.read() == truth[name, last]
+        if last > 1:
+            there("diff", f"{sandbox.project}/{name}@1", f"{sandbox.project}/{name}@{last}", check=False)
+    other = in_store(sandbox, f"{sandbox.home}/other")
+    other("clone", "--metadata", "--name", "r", kind.url)
+    name, n = max(truth)
+    sandbox.env["SHFS_STORE"] = sandbox.store = f"{sandbox.home}/other"
+    past = Browse(sandbox, sandbox.mkdir(f"{sandbox.home}/past"), None)
+    read = sandbox.run("cat", f"{past.directory}/versions/{name}/{n}", check=False)
+    assert read.status == 1 and "Object is remote" in read.stderr and away(other) == len(set(truth.values()))
+    past.unmount()
+    archive = f"{sandbox.home}/archive.tar"
+    other("export", "tar", "--output", archive, sandbox.project)
+    third = in_store(sandbox, f"{sandbox.home}/third")
+    third("import", archive)
+    for version, data in truth.items():
+        assert cat(third, sandbox, version).stdout_bytes == data
+
+
+@pytest.mark.users("ordinary")
+def test_forget_reaches_what_is_only_there(sandbox, shfs, kind):
+    record(sandbox, "seq 1000 > a", f"echo {SECRET.decode()} > key", "cat a a > b", "head -c 200000 /dev/urandom > random",
+           f"(head -c 3000000 /dev/urandom; echo {SECRET.decode()}) > loose")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    there = in_store(sandbox, f"{sandbox.home}/there")
+    there("clone", "--metadata", "--name", "r", kind.url)
+    assert has_anywhere(kind, SECRET)
+    there("forget", "--grep", SECRET.decode(), "--yes")
+    push(there)
+    assert has_anywhere(kind, SECRET) == [] and not places(f"{sandbox.home}/there", SECRET)
+    assert there("remote", "check", "--read-data").stdout.endswith("no flaws\n")
+    for store in there, in_store(sandbox, f"{sandbox.home}/new"):
+        if store is not there:
+            store("clone", kind.url)
+        for name in "a", "b", "random":
+            assert store("cat", f"{sandbox.project}/{name}@1").stdout_bytes == shfs("cat", f"{sandbox.project}/{name}@1").stdout_bytes
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+def test_of_another_machine(machines, sandbox, shfs, kind):
+    """pull --metadata; then what is read; then all the rest; and it is not pushed from here."""
+    machines.go("hostb")
+    truth = make(sandbox, 3)
+    shfs("remote", "add", "lab", kind.url)
+    push(shfs)
+    machines.go("hosta")
+    record(sandbox, "echo mine > mine")
+    shfs("remote", "add", "lab", kind.url)
+    said = pull(shfs, "--metadata")
+    assert said["away"] and not said["objects"] and not said["missing"]
+    assert pull(shfs, "--metadata")["stores_new"] == 0
+    assert away(shfs) == len(set(truth.values()))
+    first, *rest = sorted(truth)
+
+    def hers(version, **options):
+        return shfs("cat", f"hostb:{sandbox.project}/{version[0]}@{version[1]}", **options)
+
+    assert hers(first).stdout_bytes == truth[first]
+    pushed = push(shfs)
+    assert not pushed["elsewhere"]
+    # more from there: what was away stays so
+    machines.go("hostb")
+    record(sandbox, "echo late > late")
+    push(shfs)
+    machines.go("hosta")
+    moved = hers(rest[0], check=False)
+    assert moved.stdout_bytes == truth[rest[0]] if not moved.status else "shfs pull --metadata lab" in moved.stderr
+    pull(shfs, "--metadata")
+    assert hers(("late", 1)).stdout == "late\n"
+    for version in rest[:3]:
+        assert hers(version).stdout_bytes == truth[version]
+    pull(shfs)
+    assert away(shfs) == 0
+    for version, data in truth.items():
+        assert hers(version, env={FAULTS: "fail-from=1"}).stdout_bytes == data
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+def test_two_remotes(truth, there, sandbox, shfs, kind):
+    """What only one remote has is not claimed to be at the other one, and comes there later."""
+    second = f"{sandbox.home}/second"
+    there("remote", "add", "s", second)
+    first = sorted(truth)[0]
+    cat(there, sandbox, first)
+    assert push(there, "s")["elsewhere"] == away(there)
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", second)
+    assert cat(new, sandbox, first).stdout_bytes == truth[first]
+    there("pull", "r")
+    assert away(there) == 0 and not push(there, "s")["elsewhere"]
+    sandbox.run("rm", "-rf", f"{sandbox.home}/new", cwd="/")
+    new("clone", second)
+    for version, data in truth.items():
+        assert cat(new, sandbox, version).stdout_bytes == data
+    push(there, "r")
+    assert shfs("remote", "check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+def test_a_damaged_list(truth, there, sandbox, shfs, kind, damage):
+    """Nothing counts as forgotten because the list of what is only there is damaged: so nothing is removed there."""
+    path, blobs = f"{sandbox.home}/there/away", kind.blobs()
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    os.unlink(path)
+    if damage == "flipped":
+        data[len(data) // 2] ^= 1
+        sandbox.write_outside(path, bytes(data), 0o600)
+        said = json.loads(there("check", "--json", check=False).stdout)
+        assert [flaw["kind"] for flaw in said["flaws"]] == ["away"] and not said["lost"] and said["away"]
+    assert "shfs pull --metadata makes it anew" in there("push", check=4).stderr
+    assert kind.blobs() == blobs
+    there("pull", "--metadata")
+    assert away(there) == len(set(truth.values()))
+    push(there)
+    for version, data in truth.items():
+        assert cat(there, sandbox, version).stdout_bytes == data
+
+
+@pytest.mark.users("ordinary")
+def test_a_remote_that_is_removed(truth, there, sandbox, shfs, kind):
+    """Its contents are lost from here, and found again when it is added again."""
+    assert "only there" in there("remote", "remove", "r").stderr
+    assert "missing" in cat(there, sandbox, sorted(truth)[0], check=1).stderr
+    there("remote", "add", "r", kind.url)
+    there("pull", "--metadata", "r")
+    assert away(there) == len(set(truth.values()))
+    for version, data in truth.items():
+        assert cat(there, sandbox, version).stdout_bytes == data
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", seeds(1, 100))
+def test_killed_while_records_come(truth, sandbox, shfs, kind, seed):
+    """A pull or clone without contents that is killed at any request, and called again, has all; so has one that then goes on with contents."""
+    path = f"{sandbox.home}/taken"
+    there = in_store(sandbox, path)
+    chance = random.Random(f"{seed}")
+    for command in ("clone", "--metadata", "--name", "r", kind.url), ("pull", "--metadata", "r"):
+        for n in steps(seed):
+            sandbox.run("rm", "-rf", path, cwd="/")
+            if command[0] == "pull":
+                there("remote", "add", "r", kind.url)
+            killed = there(*command, env={FAULTS: f"kill={n}"}, check=False).status
+            assert killed in (0, -9), killed
+            again = [word for word in command if word != "--metadata" or chance.random() < 0.7]
+            if killed:
+                there(*again)
+            assert away(there) in (0, len(set(truth.values())))
+            for version in chance.sample(sorted(truth), 3):
+                assert cat(there, sandbox, version).stdout_bytes == truth[version], (command, n)
+            if not killed:
+                break
+        assert n > 3
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", seeds(1, 100))
+def test_a_push_that_is_killed(sandbox, shfs, kind, seed):
+    """From a store whose contents are only there, of which some were forgotten and others pruned: nothing else is lost."""
+    truth = make(sandbox, f"push {seed}", steps=6)
+    record(sandbox, f"echo {SECRET.decode()} > key")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    there("forget", "--grep", SECRET.decode(), "--yes")
+    name = max(truth, key=lambda version: version[1])[0]
+    cat(there, sandbox, (name, 1))
+    there("prune", "--keep-last", "1", f"{sandbox.project}/{name}")
+    saved = Saved(sandbox, kind, path)
+    copy = in_store(sandbox, f"{sandbox.home}/copy")
+    sandbox.run("cp", "-a", path, f"{sandbox.home}/copy", cwd="/")
+    pruned = [version for version in truth if "pruned" in cat(copy, sandbox, version, check=False).stderr]
+    assert (name, 1) in pruned and len(pruned) < len(truth)
+    for n in steps(seed):
+        saved.back()
+        killed = there("push", env={FAULTS: f"kill={n}"}, check=False).status
+        assert killed in (0, -9), killed
+        push(there)
+        assert has_anywhere(kind, SECRET) == []
+        said = json.loads(there("remote", "check", "--read-data", "--json").stdout)
+        assert said["ok"] and not said["unneeded"], (n, said)
+        sandbox.run("rm", "-rf", f"{sandbox.home}/new", cwd="/")
+        new = in_store(sandbox, f"{sandbox.home}/new")
+        new("clone", kind.url)
+        assert new("check", "--read-data").stdout.endswith("no flaws\n")
+        for store in new, there:
+            for version, data in truth.items():
+                if version in pruned:
+                    assert "pruned" in cat(store, sandbox, version, check=1).stderr
+                else:
+                    assert cat(store, sandbox, version).stdout_bytes == data, (n, version)
+        if not killed:
+            break
+    assert n > 5
