@@ -52,12 +52,10 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
     "static_library('shfs-index',\n  'index.c', 'rows.c',\n  dependencies: dependency('sqlite3'))\n",
     "fusefs/meson.build": "dependency('fuse3')\n",
     "common/config.c": SPDX
-    + """static int set_archive(struct shfs_config *cfg, const char *name, const char *value)
-{
-	if (!strcmp(name, "wait"))
-		return 0;
-	return -1;
-}
+    + """const struct shfs_config_key shfs_config_keys[] = {
+	{ "archive", "wait", "MILLISECONDS", "2000" },
+	{ 0 },
+};
 """,
     "docs/config.md": "# Keys\n\nAll keys.\n\n## [archive]\n\n| key | |\n|---|---|\n| `wait` | ms |\n\n## [query]\n",
     "man/shfs-config.5.scd": "# [archive]\n\n*wait* = _MS_\n\n# [query]\n",
@@ -190,7 +188,7 @@ def test_option_without_a_word_in_the_page(tmp_path):
 def test_key_under_another_section(tmp_path, page):
     tree = dict(RIGHT)
     tree[page] = tree[page].replace("[archive]", "[other]").replace("[query]", "[archive]")
-    assert f"common/config.c:5: [archive] wait is not in {page}" in check(tmp_path, tree)[1]
+    assert f"common/config.c:4: [archive] wait is not in {page}" in check(tmp_path, tree)[1]
 
 
 def test_folders_in_a_circle(tmp_path):

@@ -386,9 +386,8 @@ def check_references(path, text):
 def config_keys():
     """(line, section, key) of each key that the configuration knows."""
     text = without_comments(read("common/config.c"))
-    for function in re.finditer(r"^static int set_(\w+)\(struct shfs_config \*.*?^\}", text, re.S | re.M):
-        for match in re.finditer(r'strcmp\(name, "([^"]+)"\)', function[0]):
-            yield line_of(text, function.start() + match.start()), function[1], match[1]
+    for match in re.finditer(r'^\t\{ "([\w-]+)", "([\w-]+)",', text, re.M):
+        yield line_of(text, match.start()), match[1], match[2]
 
 
 def check_config():
