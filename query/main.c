@@ -59,6 +59,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_status,
 	&shfs_cmd_doctor,
 	&shfs_cmd_config,
+	&shfs_cmd_bugreport,
 	&shfs_cmd_check,
 	&shfs_cmd_repair,
 	&shfs_cmd_prune,
