@@ -82,7 +82,7 @@ Nothing is lost.
 
 * On purpose: `a`.
 """,
-    "README.md": "# shfs\n\nA journal, with [a map](docs/MAP.md#map), [others](https://example.org/x)\n",
+    "README.md": "# shfs\n\nA journal, with [a map](docs/MAP.md#map-of-all-files), [others](https://example.org/x)\n",
     "tests/data/one": "",
 }
 
@@ -136,6 +136,9 @@ WRONG = [
     ("fusefs/nodes/README.md", "\nKnows: `store/nowhere`.\n", "there is no store/nowhere"),
     ("docs/config.md", "[the log](../man/shfs-log.1)\n", "a link to ../man/shfs-log.1"),
     ("docs/config.md", "[the map](docs/MAP.md)\n", "a link to docs/MAP.md"),
+    ("docs/config.md", "[a key](#archived)\n", "a link to #archived, a heading that is not there"),
+    ("docs/config.md", "[a word](index.md#wait)\n", "a link to index.md#wait, a heading"),
+    ("docs/README.md", "# docs\n\nNo page.\n", "does not name config.md"),
     ("store/index/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
     ("common/record.h", SPDX + "enum f {\n\tSHFS_ACCESS_NEW = 1,\n};\n", "SHFS_ACCESS_NEW is not in"),
     ("docs/index.md", "| `v_path` | `path` |\n", "there is no v_path"),
