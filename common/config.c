@@ -15,46 +15,90 @@
 
 #define CONFIG_MAX_BYTES (1 << 20)
 
-int shfs_config_init(struct shfs_config *cfg)
+#define AT(field) .offset = offsetof(struct shfs_config, field)
+
+const struct shfs_config_key shfs_config_keys[] = {
+	{ "archive", "max-size", "SIZE", "16M",
+	  "a file that is changed is archived up to this size", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_SIZE, AT(archive_max_bytes) },
+	{ "archive", "max-read-size", "SIZE", "1M",
+	  "a file that is archived when only read, up to this size", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_SIZE, AT(read_max_bytes) },
+	{ "archive", "fingerprint", "SIZE|all", "0",
+	  "files up to this size have a fingerprint of the whole", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_SIZE, AT(fingerprint_bytes), .most = UINT64_MAX },
+	{ "archive", "other-users", "SIZE", "1G",
+	  "what is archived a day for each other user of a mount", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_SIZE, AT(other_users_bytes) },
+	{ "archive", "ignore", "PATTERN", NULL, "files that are not archived",
+	  SHFS_CONFIG_MOUNTS, SHFS_CONFIG_LINES, AT(ignore) },
+	{ "archive", "archive-read", "PATTERN", NULL,
+	  "files that are archived even when only read", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_LINES, AT(archive_read) },
+	{ "archive", "private-keys", "no|yes", "no",
+	  "archive private keys under ordinary names", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_FLAG, AT(private_keys) },
+	{ "archive", "wait", "MILLISECONDS", "2000",
+	  "how long a change waits at most until its file is read", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_NUMBER, AT(wait_ms), 0, 600000 },
+	{ "archive", "compression", "LEVEL", "3", "the level of zstd, 1 to 19",
+	  SHFS_CONFIG_MOUNTS, SHFS_CONFIG_NUMBER, AT(compression), 1, 19 },
+	{ "mount", "known-files", "NUMBER", "250000",
+	  "how many files a mount keeps in memory", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_NUMBER, AT(known_files), 1000, UINT32_MAX },
+	{ "mount", "browse", "off|directory|on", "on", "what a mount shows of the past",
+	  SHFS_CONFIG_MOUNTS, SHFS_CONFIG_CHOICE, AT(browse) },
+	{ "mount", "passthrough", "off|auto", "auto",
+	  "root's mounts: the kernel reads and writes by itself", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_FLAG, AT(passthrough) },
+	{ "mount", "transport", "auto|dev|uring", "auto",
+	  "how the kernel hands requests over", SHFS_CONFIG_MOUNTS, SHFS_CONFIG_CHOICE,
+	  AT(transport) },
+	{ "record", "environment", "NAMES", NULL,
+	  "further variables of the environment to record", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_NAMES, AT(environment), .others = "" },
+	{ "record", "ignore-reads", "PROGRAMS", NULL,
+	  "further programs whose reads are not recorded", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_NAMES, AT(ignore_reads), .others = "-+." },
+	{ "record", "software", "no|yes", "yes",
+	  "look up the package of each program that is executed", SHFS_CONFIG_MOUNTS,
+	  SHFS_CONFIG_FLAG, AT(software) },
+	{ "hook", "origin", "no|yes", "yes", "export LC_SHFS, for ssh to take along",
+	  SHFS_CONFIG_SHELLS, SHFS_CONFIG_FLAG, AT(origin) },
+	{ "store", "max-size", "SIZE|none", "none",
+	  "prune old contents when the store exceeds this", SHFS_CONFIG_INGEST,
+	  SHFS_CONFIG_SIZE, AT(store_max_bytes) },
+	{ "remote", "push", "off|daily|on-idle", "off", "push to each remote by itself",
+	  SHFS_CONFIG_COMMANDS, SHFS_CONFIG_CHOICE, AT(push) },
+	{ "remote", "demand-rate", "SIZE|none", "none",
+	  "fetch at most so much in a second of what only a remote has",
+	  SHFS_CONFIG_COMMANDS, SHFS_CONFIG_SIZE, AT(demand_rate) },
+	{ "query", "color", "auto|always|never", "auto", "when output is coloured",
+	  SHFS_CONFIG_COMMANDS, SHFS_CONFIG_WORD, AT(color) },
+	{ "query", "pager", "COMMAND", NULL, "the pager; empty: none",
+	  SHFS_CONFIG_COMMANDS, SHFS_CONFIG_TEXT, AT(pager) },
+	{ "secrets", "redact", "no|yes", "yes",
+	  "put [redacted] for text that looks like a secret", SHFS_CONFIG_BOTH,
+	  SHFS_CONFIG_FLAG, AT(redact) },
+	{ "secrets", "patterns", "EXPRESSION", NULL, "further patterns for secrets",
+	  SHFS_CONFIG_BOTH, SHFS_CONFIG_PATTERNS, AT(secrets) },
+	{ 0 },
+};
+
+const struct shfs_config_key *shfs_config_find(const char *section, const char *name)
 {
-	*cfg = (struct shfs_config){
-		.archive_max_bytes = 16 << 20,
-		.read_max_bytes = 1 << 20,
-		.other_users_bytes = 1 << 30,
-		.wait_ms = 2000,
-		.compression = 3,
-		.known_files = 250000,
-		.passthrough = true,
-		.browse = SHFS_BROWSE_ON,
-		.ignore = strdup(""),
-		.archive_read = strdup(""),
-		.color = strdup("auto"),
-		.redact = true,
-		.software = true,
-		.origin = true,
-		.secrets = strdup(""),
-		.environment = strdup(""),
-		.ignore_reads = strdup(""),
-	};
-	if (!cfg->ignore || !cfg->archive_read || !cfg->color || !cfg->secrets ||
-	    !cfg->environment || !cfg->ignore_reads) {
-		shfs_config_free(cfg);
-		return -ENOMEM;
-	}
-	return 0;
+	for (const struct shfs_config_key *key = shfs_config_keys; key->name; key++)
+		if (!strcmp(key->section, section) && !strcmp(key->name, name))
+			return key;
+	return NULL;
 }
 
-void shfs_config_free(struct shfs_config *cfg)
+static void *key_field(struct shfs_config *cfg, const struct shfs_config_key *key)
 {
-	free(cfg->ignore);
-	free(cfg->archive_read);
-	free(cfg->pager);
-	free(cfg->color);
-	free(cfg->secrets);
-	free(cfg->environment);
-	free(cfg->ignore_reads);
-	*cfg = (struct shfs_config){ 0 };
+	return (char *)cfg + key->offset;
 }
+
+/* --- parsers --- */
 
 int shfs_config_parse_size(const char *text, uint64_t *bytes)
 {
@@ -82,16 +126,73 @@ int shfs_config_parse_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
-static int set_number(int64_t *out, const char *value, int64_t least, int64_t most)
+/* Returns the index of a word in "a|b|c"; -EINVAL: it is none of them. */
+static int find_word(const char *words, const char *text)
+{
+	size_t len = strlen(text);
+
+	for (int i = 0;; i++) {
+		size_t n = strcspn(words, "|");
+
+		if (n == len && !memcmp(words, text, n))
+			return i;
+		if (!words[n])
+			return -EINVAL;
+		words += n + 1;
+	}
+}
+
+int shfs_config_parse_transport(const char *text, enum shfs_transport_kind *out)
+{
+	int r = find_word(shfs_config_find("mount", "transport")->values, text);
+
+	if (r < 0)
+		return r;
+	*out = (enum shfs_transport_kind)r;
+	return 0;
+}
+
+static int set_size(uint64_t *out, const struct shfs_config_key *key, const char *value)
+{
+	const char *word = strchr(key->values, '|');
+
+	if (!word || strcmp(value, word + 1) != 0)
+		return shfs_config_parse_size(value, out);
+	*out = key->most;
+	return 0;
+}
+
+static int set_number(uint32_t *out, const struct shfs_config_key *key, const char *value)
 {
 	long long n;
 	char *end;
 
 	errno = 0;
 	n = strtoll(value, &end, 10);
-	if (errno || *value < '0' || *value > '9' || *end || n < least || n > most)
+	if (errno || *value < '0' || *value > '9' || *end || (uint64_t)n < key->least ||
+	    (uint64_t)n > key->most)
 		return -EINVAL;
-	*out = n;
+	*out = (uint32_t)n;
+	return 0;
+}
+
+static int set_flag(bool *out, const struct shfs_config_key *key, const char *value)
+{
+	int r = find_word(key->values, value);
+
+	if (r < 0)
+		return r;
+	*out = r;
+	return 0;
+}
+
+static int set_choice(unsigned *out, const struct shfs_config_key *key, const char *value)
+{
+	int r = find_word(key->values, value);
+
+	if (r < 0)
+		return r;
+	*out = (unsigned)r;
 	return 0;
 }
 
@@ -103,14 +204,6 @@ static int set_config_text(char **field, const char *value)
 		return -ENOMEM;
 	free(*field);
 	*field = copy;
-	return 0;
-}
-
-static int set_yes(bool *field, const char *value)
-{
-	if (strcmp(value, "yes") && strcmp(value, "no"))
-		return -EINVAL;
-	*field = !strcmp(value, "yes");
 	return 0;
 }
 
@@ -129,123 +222,6 @@ static int add_line(char **field, const char *value)
 	free(*field);
 	*field = text;
 	return 0;
-}
-
-struct reading {
-	struct shfs_config *cfg;
-	int error, line;
-	char *what;
-};
-
-static int set_archive(struct shfs_config *cfg, const char *name, const char *value)
-{
-	int64_t n;
-	int r;
-
-	if (!strcmp(name, "max-size"))
-		return shfs_config_parse_size(value, &cfg->archive_max_bytes);
-	if (!strcmp(name, "fingerprint")) {
-		cfg->fingerprint_bytes = UINT64_MAX;
-		return strcmp(value, "all") != 0
-		               ? shfs_config_parse_size(value, &cfg->fingerprint_bytes)
-		               : 0;
-	}
-	if (!strcmp(name, "max-read-size"))
-		return shfs_config_parse_size(value, &cfg->read_max_bytes);
-	if (!strcmp(name, "other-users"))
-		return shfs_config_parse_size(value, &cfg->other_users_bytes);
-	if (!strcmp(name, "ignore"))
-		return add_line(&cfg->ignore, value);
-	if (!strcmp(name, "archive-read"))
-		return add_line(&cfg->archive_read, value);
-	if (!strcmp(name, "private-keys"))
-		return set_yes(&cfg->private_keys, value);
-	if (!strcmp(name, "wait")) {
-		r = set_number(&n, value, 0, 600000);
-		if (!r)
-			cfg->wait_ms = n;
-		return r;
-	}
-	if (!strcmp(name, "compression")) {
-		r = set_number(&n, value, 1, 19);
-		if (!r)
-			cfg->compression = n;
-		return r;
-	}
-	return -ENOENT;
-}
-
-/* Returns the place of a word among n; -EINVAL: it is none of them. */
-static int find_word(const char *const *words, size_t n, const char *text)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(text, words[i]))
-			return (int)i;
-	return -EINVAL;
-}
-
-int shfs_config_parse_transport(const char *text, enum shfs_transport_kind *out)
-{
-	static const char *const names[] = {
-		[SHFS_TRANSPORT_AUTO] = "auto",
-		[SHFS_TRANSPORT_DEV] = "dev",
-		[SHFS_TRANSPORT_URING] = "uring",
-	};
-	int r = find_word(names, ARRAY_SIZE(names), text);
-
-	if (r < 0)
-		return r;
-	*out = (enum shfs_transport_kind)r;
-	return 0;
-}
-
-static int set_browse(struct shfs_config *cfg, const char *value)
-{
-	static const char *const names[] = {
-		[SHFS_BROWSE_OFF] = "off",
-		[SHFS_BROWSE_DIRECTORY] = "directory",
-		[SHFS_BROWSE_ON] = "on",
-	};
-	int r = find_word(names, ARRAY_SIZE(names), value);
-
-	if (r < 0)
-		return r;
-	cfg->browse = (enum shfs_browse_kind)r;
-	return 0;
-}
-
-static int set_mount(struct shfs_config *cfg, const char *name, const char *value)
-{
-	int64_t n;
-	int r;
-
-	if (!strcmp(name, "transport"))
-		return shfs_config_parse_transport(value, &cfg->transport);
-	if (!strcmp(name, "passthrough")) {
-		if (strcmp(value, "auto") && strcmp(value, "off"))
-			return -EINVAL;
-		cfg->passthrough = !strcmp(value, "auto");
-		return 0;
-	}
-	if (!strcmp(name, "browse"))
-		return set_browse(cfg, value);
-	if (strcmp(name, "known-files") != 0)
-		return -ENOENT;
-	r = set_number(&n, value, 1000, UINT32_MAX);
-	if (!r)
-		cfg->known_files = (uint32_t)n;
-	return r;
-}
-
-static int set_store(struct shfs_config *cfg, const char *name, const char *value)
-{
-	if (strcmp(name, "max-size") != 0)
-		return -ENOENT;
-	if (!strcmp(value, "none")) {
-		cfg->store_max_bytes = 0;
-		return 0;
-	}
-	return shfs_config_parse_size(value, &cfg->store_max_bytes);
 }
 
 static const char blanks[] = " \t\n";
@@ -269,67 +245,81 @@ static bool is_name_list(const char *line, const char *others)
 	return true;
 }
 
-static int add_names(char **field, const char *value, const char *others)
+int shfs_config_set(struct shfs_config *cfg, const struct shfs_config_key *key,
+                    const char *value)
 {
-	return is_name_list(value, others) ? add_line(field, value) : -EINVAL;
+	void *field = key_field(cfg, key);
+
+	switch (key->kind) {
+	case SHFS_CONFIG_SIZE:
+		return set_size(field, key, value);
+	case SHFS_CONFIG_NUMBER:
+		return set_number(field, key, value);
+	case SHFS_CONFIG_FLAG:
+		return set_flag(field, key, value);
+	case SHFS_CONFIG_CHOICE:
+		return set_choice(field, key, value);
+	case SHFS_CONFIG_WORD:
+		if (find_word(key->values, value) < 0)
+			return -EINVAL;
+		return set_config_text(field, value);
+	case SHFS_CONFIG_TEXT:
+		return set_config_text(field, value);
+	case SHFS_CONFIG_NAMES:
+		return is_name_list(value, key->others) ? add_line(field, value)
+		                                        : -EINVAL;
+	case SHFS_CONFIG_PATTERNS:
+		return shfs_secrets_fault(value) ? -EINVAL : add_line(field, value);
+	case SHFS_CONFIG_LINES:
+		return add_line(field, value);
+	}
+	return -EINVAL;
 }
 
-static int set_record(struct shfs_config *cfg, const char *name, const char *value)
+/* --- the whole --- */
+
+static int set_default(struct shfs_config *cfg, const struct shfs_config_key *key)
 {
-	if (!strcmp(name, "software"))
-		return set_yes(&cfg->software, value);
-	if (!strcmp(name, "environment"))
-		return add_names(&cfg->environment, value, "");
-	if (!strcmp(name, "ignore-reads"))
-		return add_names(&cfg->ignore_reads, value, "-+.");
-	return -ENOENT;
+	char **text;
+
+	if (key->initial)
+		return shfs_config_set(cfg, key, key->initial);
+	if (!shfs_config_adds(key))
+		return 0;
+	text = key_field(cfg, key);
+	*text = strdup("");
+	return *text ? 0 : -ENOMEM;
 }
 
-static int set_hook(struct shfs_config *cfg, const char *name, const char *value)
+int shfs_config_init(struct shfs_config *cfg)
 {
-	return strcmp(name, "origin") ? -ENOENT : set_yes(&cfg->origin, value);
-}
+	*cfg = (struct shfs_config){ 0 };
+	for (const struct shfs_config_key *key = shfs_config_keys; key->name; key++) {
+		int r = set_default(cfg, key);
 
-static int set_remote(struct shfs_config *cfg, const char *name, const char *value)
-{
-	static const char *const names[] = {
-		[SHFS_PUSH_OFF] = "off",
-		[SHFS_PUSH_DAILY] = "daily",
-		[SHFS_PUSH_ON_IDLE] = "on-idle",
-	};
-	int r;
-
-	if (!strcmp(name, "demand-rate"))
-		return shfs_config_parse_size(value, &cfg->demand_rate);
-	r = strcmp(name, "push") ? -ENOENT : find_word(names, ARRAY_SIZE(names), value);
-	if (r < 0)
-		return r;
-	cfg->push = (enum shfs_push_kind)r;
+		if (r) {
+			shfs_config_free(cfg);
+			return r;
+		}
+	}
 	return 0;
 }
 
-static int set_query(struct shfs_config *cfg, const char *name, const char *value)
+void shfs_config_free(struct shfs_config *cfg)
 {
-	if (!strcmp(name, "pager"))
-		return set_config_text(&cfg->pager, value);
-	if (!strcmp(name, "color")) {
-		if (strcmp(value, "auto") && strcmp(value, "always") &&
-		    strcmp(value, "never"))
-			return -EINVAL;
-		return set_config_text(&cfg->color, value);
-	}
-	return -ENOENT;
+	for (const struct shfs_config_key *key = shfs_config_keys; key->name; key++)
+		if (key->kind >= SHFS_CONFIG_WORD)
+			free(*(char **)key_field(cfg, key));
+	*cfg = (struct shfs_config){ 0 };
 }
 
-static int set_secrets(struct shfs_config *cfg, const char *name, const char *value)
-{
-	if (!strcmp(name, "patterns"))
-		return shfs_secrets_fault(value) ? -EINVAL
-		                                 : add_line(&cfg->secrets, value);
-	if (strcmp(name, "redact") != 0)
-		return -ENOENT;
-	return set_yes(&cfg->redact, value);
-}
+/* --- the file --- */
+
+struct reading {
+	struct shfs_config *cfg;
+	int error, line;
+	char *what;
+};
 
 static void add_quoted(struct shfs_buf *out, const char *before, const char *s)
 {
@@ -337,53 +327,55 @@ static void add_quoted(struct shfs_buf *out, const char *before, const char *s)
 	shfs_quote_display(out, s, strlen(s));
 }
 
-/* The handler of libinih, called in the order of lines. Returns 1 to go on. */
-static int on_key(void *arg, const char *section, const char *name, const char *value)
+/* Takes a value; the first one that is wrong is described. */
+static int take_value(void *arg, const struct shfs_config_line *line)
 {
 	struct reading *rd = arg;
 	struct shfs_buf what = { 0 };
-	int r = -ENOENT;
+	const struct shfs_config_key *key = shfs_config_find(line->section, line->name);
+	int r = key ? shfs_config_set(rd->cfg, key, line->value) : -ENOENT;
 
-	if (!strcmp(section, "archive"))
-		r = set_archive(rd->cfg, name, value);
-	else if (!strcmp(section, "mount"))
-		r = set_mount(rd->cfg, name, value);
-	else if (!strcmp(section, "record"))
-		r = set_record(rd->cfg, name, value);
-	else if (!strcmp(section, "hook"))
-		r = set_hook(rd->cfg, name, value);
-	else if (!strcmp(section, "store"))
-		r = set_store(rd->cfg, name, value);
-	else if (!strcmp(section, "remote"))
-		r = set_remote(rd->cfg, name, value);
-	else if (!strcmp(section, "query"))
-		r = set_query(rd->cfg, name, value);
-	else if (!strcmp(section, "secrets"))
-		r = set_secrets(rd->cfg, name, value);
 	if (!r || rd->error)
-		return 1;
+		return 0;
 	rd->error = r == -ENOMEM ? -ENOMEM : -EINVAL;
-	if (r == -ENOENT) {
-		add_quoted(&what, "there is no key \"", name);
-		add_quoted(&what, "\" in [", section);
+	rd->line = line->line;
+	if (!key) {
+		add_quoted(&what, "there is no key \"", line->name);
+		add_quoted(&what, "\" in [", line->section);
 		shfs_buf_char(&what, ']');
 	} else {
-		add_quoted(&what, "bad value \"", value);
-		shfs_buf_printf(&what, "\" for %s", name);
-		if (!strcmp(name, "patterns"))
-			shfs_buf_printf(&what, ": %s", shfs_secrets_fault(value) ?: "");
+		add_quoted(&what, "bad value \"", line->value);
+		shfs_buf_printf(&what, "\" for %s", line->name);
+		if (key->kind == SHFS_CONFIG_PATTERNS)
+			shfs_buf_printf(&what, ": %s",
+			                shfs_secrets_fault(line->value) ?: "");
 	}
 	rd->what = shfs_buf_take(&what);
 	return 0;
 }
 
-/* The lines, given to libinih one by one, so that the line of the first bad key is known.
- */
+/* The lines, given to libinih one by one, so that the number of each value's line is
+ * known. */
 struct lines {
 	const char *next, *end;
-	struct reading *rd;
 	int line;
+	int (*each)(void *arg, const struct shfs_config_line *line);
+	void *arg;
+	int error;         /* of each() */
+	const char *fault; /* of the first line that libinih would cut silently */
+	int fault_line;
 };
+
+/* The handler of libinih, called in the order of lines. Returns 1 to go on. */
+static int on_key(void *arg, const char *section, const char *name, const char *value)
+{
+	struct lines *l = arg;
+	struct shfs_config_line line = { l->line, section, name, value };
+
+	if (!l->error)
+		l->error = l->each(l->arg, &line);
+	return 1;
+}
 
 /* Returns what is wrong with a line that libinih would cut silently, or NULL. */
 static const char *line_fault(const char *line, size_t len, size_t size)
@@ -396,28 +388,36 @@ static const char *line_fault(const char *line, size_t len, size_t size)
 static char *next_line(char *out, int size, void *arg)
 {
 	struct lines *l = arg;
-	struct reading *rd = l->rd;
 	const char *newline, *fault;
 	size_t len;
 
-	if (rd->error && !rd->line)
-		rd->line = l->line;
-	if (l->next == l->end)
+	if (l->next == l->end || l->error)
 		return NULL;
 	newline = memchr(l->next, '\n', l->end - l->next);
 	len = newline ? newline + 1 - l->next : l->end - l->next;
 	l->line++;
 	fault = line_fault(l->next, len, size);
-	if (fault && !rd->error) {
-		rd->what = strdup(fault);
-		rd->error = rd->what ? -EINVAL : -ENOMEM;
-		rd->line = l->line;
+	if (fault && !l->fault) {
+		l->fault = fault;
+		l->fault_line = l->line;
 	}
 	if (!fault)
 		memcpy(out, l->next, len);
 	out[fault ? 0 : len] = '\0';
 	l->next += len;
 	return out;
+}
+
+int shfs_config_each(const char *text, size_t len,
+                     int (*each)(void *arg, const struct shfs_config_line *line),
+                     void *arg)
+{
+	struct lines lines = {
+		.next = text, .end = text + len, .each = each, .arg = arg
+	};
+	int r = len ? ini_parse_stream(next_line, &lines, on_key, &lines) : 0;
+
+	return r < 0 ? -ENOMEM : lines.error;
 }
 
 static void set_message(char **message, const char *path, int line, const char *what)
@@ -435,8 +435,9 @@ int shfs_config_read(struct shfs_config *cfg, const char *path, char **message)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct reading rd = { .cfg = cfg };
-	struct lines lines = { .rd = &rd };
-	int r = shfs_read_file_at(AT_FDCWD, path, CONFIG_MAX_BYTES, &text);
+	struct lines lines = { .each = take_value, .arg = &rd };
+	int r = shfs_read_file_at(AT_FDCWD, path, CONFIG_MAX_BYTES, &text), line;
+	const char *what = NULL;
 
 	if (r == -ENOENT)
 		return 0;
@@ -446,18 +447,27 @@ int shfs_config_read(struct shfs_config *cfg, const char *path, char **message)
 	}
 	lines.next = text.data;
 	lines.end = text.data + text.len;
-	/* r: the first line that libinih or the handler rejected; -2: no memory */
-	r = ini_parse_stream(next_line, &lines, on_key, &rd);
-	if (!r && !rd.error)
-		return 0;
-	if (r > 0 && (!rd.error || r < rd.line)) {
-		set_message(message, path, r, "not \"key = value\" in a [section]");
-		rd.error = -EINVAL;
-	} else {
-		set_message(message, path, rd.line, rd.what ? rd.what : "no memory");
+	/* line: the first one that libinih rejected; -2: no memory */
+	line = ini_parse_stream(next_line, &lines, on_key, &lines);
+	if (line > 0)
+		what = "not \"key = value\" in a [section]";
+	if (lines.fault && (!what || lines.fault_line < line)) {
+		what = lines.fault;
+		line = lines.fault_line;
 	}
+	if (rd.error && (!what || rd.line < line)) {
+		what = rd.what;
+		line = rd.line;
+	}
+	if (rd.error == -ENOMEM || line < 0 || (rd.error && !rd.what))
+		r = -ENOMEM;
+	else if (what)
+		r = -EINVAL;
+	if (r)
+		set_message(message, path, MAX(line, 0),
+		            r == -ENOMEM ? "no memory" : what);
 	free(rd.what);
-	return rd.error ? rd.error : -ENOMEM;
+	return r;
 }
 
 /* --- lists of names --- */

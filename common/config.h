@@ -10,6 +10,7 @@
 #include "common/util.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* How a mount talks to the kernel. */
 enum shfs_transport_kind {
@@ -43,7 +44,7 @@ struct shfs_config {
 	                               default 1 GiB */
 	uint32_t wait_ms; /* [archive] wait: longest wait of a change for a capture; 2000
 	                   */
-	int compression;  /* [archive] compression: zstd level; default 3 */
+	uint32_t compression; /* [archive] compression: zstd level; default 3 */
 	/* [archive] ignore, archive-read: patterns separated by newlines, as in
 	 * .gitignore. They are added behind the built-in ones. Never NULL. */
 	char *ignore;
@@ -67,6 +68,71 @@ struct shfs_config {
 	char *ignore_reads; /* [record] ignore-reads: programs, likewise; never NULL */
 	char *secrets;      /* [secrets] patterns: separated by newlines; never NULL */
 };
+
+/* What a running recording needs to take up a new value. */
+enum shfs_config_reader {
+	SHFS_CONFIG_COMMANDS, /* nothing: each command of shfs reads it */
+	SHFS_CONFIG_MOUNTS,   /* a new mount */
+	SHFS_CONFIG_SHELLS,   /* a new shell */
+	SHFS_CONFIG_BOTH,
+	SHFS_CONFIG_INGEST, /* a new background ingest */
+};
+
+/* The parser of a key's value. */
+enum shfs_config_kind {
+	SHFS_CONFIG_SIZE,     /* uint64_t; with a word for a value that is no size */
+	SHFS_CONFIG_NUMBER,   /* uint32_t, within limits */
+	SHFS_CONFIG_FLAG,     /* bool: the second of two words */
+	SHFS_CONFIG_CHOICE,   /* an enum: its words in its order */
+	SHFS_CONFIG_WORD,     /* char *: one of the words */
+	SHFS_CONFIG_TEXT,     /* char * */
+	SHFS_CONFIG_LINES,    /* char *: each value is a line */
+	SHFS_CONFIG_NAMES,    /* likewise, of names */
+	SHFS_CONFIG_PATTERNS, /* likewise, of patterns of secrets */
+};
+
+/* A key. The table makes the defaults, the parser, `shfs config` and completions. */
+struct shfs_config_key {
+	const char *section, *name;
+	const char *values;  /* "SIZE", "no|yes": words, or in capitals what it is */
+	const char *initial; /* the default; NULL: none */
+	const char *summary; /* one line, no full stop */
+	enum shfs_config_reader reader;
+	enum shfs_config_kind kind;
+	size_t offset; /* in struct shfs_config */
+	/* Of a NUMBER: the limits. Of a SIZE: most is what its word stands for. */
+	uint64_t least, most;
+	const char *others; /* of NAMES: characters beside letters, digits and `_` */
+};
+
+/* Ends with a NULL name. */
+extern const struct shfs_config_key shfs_config_keys[];
+
+/* NULL: there is no such key. */
+const struct shfs_config_key *shfs_config_find(const char *section, const char *name);
+
+/* Does a key that is given again add one more value? */
+static inline bool shfs_config_adds(const struct shfs_config_key *key)
+{
+	return key->kind >= SHFS_CONFIG_LINES;
+}
+
+/* Sets the value of a key, or adds one. -EINVAL: it is no value of this key. */
+_must_check_ int shfs_config_set(struct shfs_config *cfg,
+                                 const struct shfs_config_key *key, const char *value);
+
+/* A value that stands in a configuration file. */
+struct shfs_config_line {
+	int line; /* from 1 */
+	const char *section, *name, *value;
+};
+
+/* Calls each() for each value of a configuration file's text, known or not, in the order
+ * of lines; malformed lines are passed over. What each() returns below 0 ends it, and is
+ * returned. -ENOMEM. */
+_must_check_ int
+shfs_config_each(const char *text, size_t len,
+                 int (*each)(void *arg, const struct shfs_config_line *line), void *arg);
 
 /* Fills in the defaults. -ENOMEM. */
 _must_check_ int shfs_config_init(struct shfs_config *cfg);

@@ -61,6 +61,8 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_try,
 	&shfs_cmd_status,
 	&shfs_cmd_doctor,
+	&shfs_cmd_config,
+	&shfs_cmd_bugreport,
 	&shfs_cmd_check,
 	&shfs_cmd_repair,
 	&shfs_cmd_prune,
@@ -348,24 +350,35 @@ static int parse_options(struct shfs_context *ctx, const struct shfs_command *co
 	}
 }
 
+/* Is the word one of the command's verbs? Then it is taken. */
+static bool take_verb(const struct shfs_command *command, const char *word)
+{
+	for (const char *const *verb = command->verbs; verb && *verb; verb++)
+		if (!strcmp(*verb, word)) {
+			*command->verb = *verb;
+			return true;
+		}
+	return false;
+}
+
 /* As parse_options(), of a command line from its command on: *argc and *argv become the
  * operands. */
 static int parse_command_options(struct shfs_context *ctx,
                                  const struct shfs_command *command, int *argc,
                                  char ***argv)
 {
-	int code = parse_options(ctx, command, command->rest, *argc, *argv);
-	const char *const *verb = command->verbs;
+	/* first: else getopt moves a "--" behind the verb in front of it */
+	bool has_verb = *argc > 1 && take_verb(command, (*argv)[1]);
+	int code;
 
+	*argc -= has_verb;
+	*argv += has_verb;
+	code = parse_options(ctx, command, command->rest && !has_verb, *argc, *argv);
 	*argc -= optind;
 	*argv += optind;
-	if (code >= 0 || !verb || !*argc || !strcmp((*argv)[-1], "--"))
+	if (code >= 0 || has_verb || !*argc || !strcmp((*argv)[-1], "--") ||
+	    !take_verb(command, (*argv)[0]))
 		return code;
-	while (*verb && strcmp(*verb, (*argv)[0]) != 0)
-		verb++;
-	if (!*verb)
-		return code;
-	*command->verb = *verb;
 	code = parse_options(ctx, command, false, *argc, *argv);
 	*argc -= optind;
 	*argv += optind;

@@ -52,12 +52,10 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
     "static_library('shfs-index',\n  'index.c', 'rows.c',\n  dependencies: dependency('sqlite3'))\n",
     "fusefs/meson.build": "dependency('fuse3')\n",
     "common/config.c": SPDX
-    + """static int set_archive(struct shfs_config *cfg, const char *name, const char *value)
-{
-	if (!strcmp(name, "wait"))
-		return 0;
-	return -1;
-}
+    + """const struct shfs_config_key shfs_config_keys[] = {
+	{ "archive", "wait", "MILLISECONDS", "2000" },
+	{ 0 },
+};
 """,
     "docs/config.md": "# Keys\n\nAll keys.\n\n## [archive]\n\n| key | |\n|---|---|\n| `wait` | ms |\n\n## [query]\n",
     "man/shfs-config.5.scd": "# [archive]\n\n*wait* = _MS_\n\n# [query]\n",
@@ -84,7 +82,7 @@ Nothing is lost.
 
 * On purpose: `a`.
 """,
-    "README.md": "# shfs\n\nA journal, with [a map](docs/MAP.md#map), [others](https://example.org/x)\n",
+    "README.md": "# shfs\n\nA journal, with [a map](docs/MAP.md#map-of-all-files), [others](https://example.org/x)\n",
     "tests/data/one": "",
 }
 
@@ -138,6 +136,9 @@ WRONG = [
     ("fusefs/nodes/README.md", "\nKnows: `store/nowhere`.\n", "there is no store/nowhere"),
     ("docs/config.md", "[the log](../man/shfs-log.1)\n", "a link to ../man/shfs-log.1"),
     ("docs/config.md", "[the map](docs/MAP.md)\n", "a link to docs/MAP.md"),
+    ("docs/config.md", "[a key](#archived)\n", "a link to #archived, a heading that is not there"),
+    ("docs/config.md", "[a word](index.md#wait)\n", "a link to index.md#wait, a heading"),
+    ("docs/README.md", "# docs\n\nNo page.\n", "does not name config.md"),
     ("store/index/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
     ("common/record.h", SPDX + "enum f {\n\tSHFS_ACCESS_NEW = 1,\n};\n", "SHFS_ACCESS_NEW is not in"),
     ("docs/index.md", "| `v_path` | `path` |\n", "there is no v_path"),
@@ -190,7 +191,7 @@ def test_option_without_a_word_in_the_page(tmp_path):
 def test_key_under_another_section(tmp_path, page):
     tree = dict(RIGHT)
     tree[page] = tree[page].replace("[archive]", "[other]").replace("[query]", "[archive]")
-    assert f"common/config.c:5: [archive] wait is not in {page}" in check(tmp_path, tree)[1]
+    assert f"common/config.c:4: [archive] wait is not in {page}" in check(tmp_path, tree)[1]
 
 
 def test_folders_in_a_circle(tmp_path):

@@ -73,17 +73,18 @@ struct shfs_command {
 	                    char **argv);
 };
 
-extern const struct shfs_command shfs_cmd_browse, shfs_cmd_cat, shfs_cmd_check,
-	shfs_cmd_clone, shfs_cmd_compare, shfs_cmd_complete, shfs_cmd_diff,
-	shfs_cmd_disable, shfs_cmd_doctor, shfs_cmd_enable, shfs_cmd_export,
-	shfs_cmd_fetch, shfs_cmd_forget, shfs_cmd_gc, shfs_cmd_help, shfs_cmd_history,
-	shfs_cmd_impact, shfs_cmd_import, shfs_cmd_ingest, shfs_cmd_init, shfs_cmd_log,
-	shfs_cmd_map, shfs_cmd_mount, shfs_cmd_note, shfs_cmd_prompt, shfs_cmd_prune,
-	shfs_cmd_publish, shfs_cmd_pull, shfs_cmd_push, shfs_cmd_record, shfs_cmd_reindex,
-	shfs_cmd_remote, shfs_cmd_repair, shfs_cmd_rerun, shfs_cmd_restore, shfs_cmd_run,
-	shfs_cmd_search, shfs_cmd_select, shfs_cmd_serve, shfs_cmd_show, shfs_cmd_stale,
-	shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_try, shfs_cmd_umount,
-	shfs_cmd_undelete, shfs_cmd_undo, shfs_cmd_web, shfs_cmd_why;
+extern const struct shfs_command shfs_cmd_browse, shfs_cmd_bugreport, shfs_cmd_cat,
+	shfs_cmd_check, shfs_cmd_clone, shfs_cmd_compare, shfs_cmd_complete,
+	shfs_cmd_config, shfs_cmd_diff, shfs_cmd_disable, shfs_cmd_doctor,
+	shfs_cmd_enable, shfs_cmd_export, shfs_cmd_fetch, shfs_cmd_forget, shfs_cmd_gc,
+	shfs_cmd_help, shfs_cmd_history, shfs_cmd_impact, shfs_cmd_import,
+	shfs_cmd_ingest, shfs_cmd_init, shfs_cmd_log, shfs_cmd_map, shfs_cmd_mount,
+	shfs_cmd_note, shfs_cmd_prompt, shfs_cmd_prune, shfs_cmd_publish, shfs_cmd_pull,
+	shfs_cmd_push, shfs_cmd_record, shfs_cmd_reindex, shfs_cmd_remote,
+	shfs_cmd_repair, shfs_cmd_rerun, shfs_cmd_restore, shfs_cmd_run, shfs_cmd_search,
+	shfs_cmd_select, shfs_cmd_serve, shfs_cmd_show, shfs_cmd_stale, shfs_cmd_stats,
+	shfs_cmd_status, shfs_cmd_sync, shfs_cmd_try, shfs_cmd_umount, shfs_cmd_undelete,
+	shfs_cmd_undo, shfs_cmd_web, shfs_cmd_why;
 
 /* The option of commands that can ask a team's database, and its value. */
 extern const char *shfs_db_url;

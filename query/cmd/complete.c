@@ -328,6 +328,36 @@ static void complete_remotes(struct shfs_context *ctx, const char *cur)
 		(void)!place_each(store, complete_remote, (void *)cur);
 }
 
+/* Keys of the configuration. */
+static void complete_keys(const char *cur)
+{
+	for (const struct shfs_config_key *key = shfs_config_keys; key->name; key++) {
+		_cleanup_buf_ struct shfs_buf word = { 0 };
+
+		shfs_buf_printf(&word, "%s.%s", key->section, key->name);
+		if (!word.failed)
+			candidate(cur, word.data, key->summary);
+	}
+}
+
+/* The words that the value of a key can be. */
+static void complete_key_value(const char *cur, const char *name)
+{
+	const char *dot = strchr(name, '.');
+	_cleanup_free_ char *section = dot ? strndup(name, dot - name) : NULL;
+	const struct shfs_config_key *key =
+		section ? shfs_config_find(section, dot + 1) : NULL;
+
+	for (const char *p = key ? key->values : ""; *p;) {
+		size_t len = strcspn(p, "|");
+		_cleanup_free_ char *word = strndup(p, len);
+
+		if (word && *word >= 'a') /* others say only what it is */
+			candidate(cur, word, NULL);
+		p += len + (p[len] == '|');
+	}
+}
+
 static void complete_value(struct shfs_context *ctx, const char *cur,
                            const struct shfs_option *opt)
 {
@@ -346,9 +376,19 @@ static void complete_value(struct shfs_context *ctx, const char *cur,
 		complete_commands_run(ctx, cur);
 }
 
+struct line {
+	const struct shfs_command *command;
+	const struct shfs_option *waiting; /* the option that needs a value */
+	int n_operands;
+	const char *last;   /* the last operand before */
+	bool only_operands; /* after "--" */
+};
+
 static void complete_operand(struct shfs_context *ctx, const char *cur,
-                             const struct shfs_command *command, int n_before)
+                             const struct line *line)
 {
+	const struct shfs_command *command = line->command;
+	int n_before = line->n_operands;
 	const char *args = command->args;
 
 	if (command->verbs && !n_before)
@@ -366,6 +406,11 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 			complete_remotes(ctx, cur);
 		if (command == &shfs_cmd_remote && n_before == 2)
 			puts(":directories");
+	} else if (command == &shfs_cmd_config) {
+		if (n_before == 1)
+			complete_keys(cur);
+		if (n_before == 2)
+			complete_key_value(cur, line->last);
 	} else if (command == &shfs_cmd_fetch) {
 		complete_hosts(ctx, cur);
 	} else if (!strcmp(args, "URL")) {
@@ -403,13 +448,6 @@ static const struct shfs_option *find_option(const struct shfs_option *options,
 	return NULL;
 }
 
-struct line {
-	const struct shfs_command *command;
-	const struct shfs_option *waiting; /* the option that needs a value */
-	int n_operands;
-	bool only_operands; /* after "--" */
-};
-
 static const struct shfs_option *line_option(const struct line *line, const char *word,
                                              size_t len)
 {
@@ -437,6 +475,7 @@ static void line_add(struct line *line, struct shfs_context *ctx, const char *wo
 			ctx->store_option = word + 8;
 	} else if (line->command) {
 		line->n_operands++;
+		line->last = word;
 	} else {
 		for (const struct shfs_command *const *c = shfs_commands; *c; c++)
 			if (!strcmp((*c)->name, word))
@@ -480,8 +519,9 @@ static int run_complete(struct shfs_context *ctx, int argc, char **argv)
 	else if (!line.command)
 		complete_commands(cur);
 	else if (line.command->operands.max < 0 ||
-	         line.n_operands < line.command->operands.max)
-		complete_operand(ctx, cur, line.command, line.n_operands);
+	         line.n_operands <
+	                 line.command->operands.max + (line.command->verbs != NULL))
+		complete_operand(ctx, cur, &line);
 	return SHFS_EXIT_OK;
 }
 

@@ -42,7 +42,7 @@
 #define KERNEL_MINOR 10
 
 static struct {
-	bool json;
+	bool json, anonymous;
 } opts;
 
 enum level { LEVEL_OK, LEVEL_WARN, LEVEL_FAIL, N_LEVELS };
@@ -58,17 +58,47 @@ struct doctor {
 	unsigned counts[N_LEVELS];
 };
 
+/* Makes a format that leaves its texts out, malloc'ed: the numbers stay. Texts may be
+ * names of the user's. */
+static char *anonymous_format(const char *fmt)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	while (*fmt) {
+		size_t len = strcspn(fmt, "%"), spec;
+
+		shfs_buf_add(&out, fmt, len);
+		fmt += len;
+		spec = *fmt ? 1 + strspn(fmt + 1, "-+ #0123456789.") : 0;
+		if (*fmt && fmt[spec] == 's') {
+			shfs_buf_str(&out, "…%.0s");
+			spec++;
+		} else {
+			shfs_buf_add(&out, fmt, spec);
+		}
+		fmt += spec;
+		if (spec && *fmt == '%' && fmt[-1] == '%') /* "%%" */
+			shfs_buf_char(&out, *fmt++);
+	}
+	return shfs_buf_take(&out);
+}
+
 /* Prints a result. fix: a line that says what to do, or NULL. The caller escapes user
  * bytes. */
 static void _printf_(4, 5) report_finding(struct doctor *d, enum level level,
                                           const char *fix, const char *fmt, ...)
 {
 	const char *color = level == LEVEL_OK ? "" : d->style->bad;
-	_cleanup_free_ char *what = NULL;
+	_cleanup_free_ char *what = NULL, *form = NULL;
 	va_list ap;
 
+	if (opts.anonymous) {
+		form = anonymous_format(fmt);
+		fmt = form;
+		fix = NULL;
+	}
 	va_start(ap, fmt);
-	if (vasprintf(&what, fmt, ap) < 0)
+	if (!fmt || vasprintf(&what, fmt, ap) < 0)
 		what = NULL;
 	va_end(ap);
 	d->counts[level]++;
@@ -82,8 +112,10 @@ static void _printf_(4, 5) report_finding(struct doctor *d, enum level level,
 		shfs_json_str(&d->json, "fix", fix);
 		shfs_json_object_end(&d->json);
 	} else {
-		shfs_buf_printf(&d->text, "%s%-4s%s  %s\n", color, level_names[level],
-		                *color ? d->style->off : "", what);
+		shfs_buf_printf(&d->text, "%s%-4s%s  %s%s%s\n", color, level_names[level],
+		                *color ? d->style->off : "",
+		                opts.anonymous ? d->check : "",
+		                opts.anonymous ? ": " : "", what);
 		if (fix)
 			shfs_buf_printf(&d->text, "      fix: %s\n", fix);
 	}
@@ -813,6 +845,8 @@ const struct shfs_command shfs_cmd_doctor = {
 	.description = "The exit code is 1 where a line says \"fail\".",
 	.options = {
 	{ "json", 0, NULL, "for programs", .flag = &opts.json },
+	{ "anonymous", 0, NULL, "leave out names, as for an issue",
+	  .flag = &opts.anonymous },
 	},
 	.run = run_doctor,
 };

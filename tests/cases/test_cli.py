@@ -16,7 +16,7 @@ pytestmark = pytest.mark.users("ordinary")
 COMMANDS = [
     "mount", "umount", "enable", "disable", "init", "record", "run", "history", "search", "note", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
     "map", "web", "export", "import", "remote", "push", "pull", "clone", "fetch", "publish",
-    "browse", "cat", "diff", "restore", "undelete", "undo", "try", "status", "doctor", "check", "repair", "prune", "gc", "forget", "reindex", "help",
+    "browse", "cat", "diff", "restore", "undelete", "undo", "try", "status", "doctor", "config", "bugreport", "check", "repair", "prune", "gc", "forget", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "prompt", "serve", "sync"]
 PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")

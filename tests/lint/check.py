@@ -14,6 +14,7 @@ from filemap import read, tree_files
 import reliability
 
 FUNCTION_LINES = 100
+PICTURE_BYTES = 200_000
 FILE_LINES = 1000
 FOLDER_FILES = 40
 README_LINES = 25
@@ -376,19 +377,41 @@ def check_broken(path, text):
 
 
 def check_references(path, text):
-    """Each relative link of a page leads to a file."""
-    for match in re.finditer(r"\]\(([^)\s#]+)", text):
-        target = os.path.join(os.path.dirname(path), match[1])
-        if not re.match(r"[a-z]+:", match[1]) and not os.path.exists(target):
+    """Each relative link of a page leads to a file, and what follows a # to a heading there."""
+    for match in re.finditer(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)", text):
+        target = os.path.join(os.path.dirname(path), match[1]) if match[1] else path
+        if re.match(r"[a-z]+:", match[1]):
+            continue
+        if not os.path.exists(target):
             problem(path, line_of(text, match.start()), f"a link to {match[1]}, which is not there")
+        elif match[2] and target.endswith(".md") and match[2] not in anchors(read(target)):
+            problem(path, line_of(text, match.start()), f"a link to {match[1]}#{match[2]}, a heading that is not there")
+
+
+def anchors(text):
+    """What leads to the headings of a page."""
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+def check_book():
+    """The index of docs/ leads to each page."""
+    index = "docs/README.md"
+    if not os.path.exists(index):
+        return
+    text = read(index)
+    for name in sorted(os.listdir("docs")):
+        if name.endswith(".md") and name not in text and name != "README.md":
+            problem(index, 1, f"does not name {name}")
+    for name in sorted(os.listdir("docs/pictures")) if os.path.exists("docs/pictures") else []:
+        if os.path.getsize(f"docs/pictures/{name}") > PICTURE_BYTES:
+            problem(f"docs/pictures/{name}", 1, f"more than {PICTURE_BYTES} bytes")
 
 
 def config_keys():
     """(line, section, key) of each key that the configuration knows."""
     text = without_comments(read("common/config.c"))
-    for function in re.finditer(r"^static int set_(\w+)\(struct shfs_config \*.*?^\}", text, re.S | re.M):
-        for match in re.finditer(r'strcmp\(name, "([^"]+)"\)', function[0]):
-            yield line_of(text, function.start() + match.start()), function[1], match[1]
+    for match in re.finditer(r'^\t\{ "([\w-]+)", "([\w-]+)",', text, re.M):
+        yield line_of(text, match.start()), match[1], match[2]
 
 
 def check_config():
@@ -483,6 +506,7 @@ def main():
     check_commands()
     check_map()
     check_reliability()
+    check_book()
     check_config()
     check_record()
     check_views()
