@@ -227,7 +227,9 @@ _shfs_visit()
 		fi
 	done <<<"$_shfs_projects"
 	_shfs_projects=$_kept
-	((!_found)) || command "$_shfs_program" prompt --store "$_shfs_store" -- "$PWD" </dev/null
+	# shfs may have been removed since
+	((!_found)) || [[ ! -x $_shfs_program ]] ||
+		command "$_shfs_program" prompt --store "$_shfs_store" -- "$PWD" </dev/null
 }
 
 # Moves the shell into the directory that $PWD names, if that is the same one, in two cases:

@@ -166,7 +166,8 @@ function _shfs_visit
         end
     end
     set -g _shfs_projects (string join \n -- $kept | string collect)
-    if set -q found[1]
+    # shfs may have been removed since
+    if set -q found[1]; and test -x $_shfs_program
         command $_shfs_program prompt --store $_shfs_store -- $here </dev/null
         _shfs_follow_mount
     end

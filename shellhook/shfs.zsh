@@ -218,7 +218,7 @@ _shfs_visit() {
 		if [[ ${PWD:P}/ == $project/* ]]; then found=1; else kept+=("$project"); fi
 	done
 	_shfs_projects=${(F)kept}
-	((found)) || return
+	((found)) && [[ -x $_shfs_program ]] || return # shfs may have been removed since
 	command "$_shfs_program" prompt --store "$_shfs_store" -- "${PWD:P}" </dev/null
 	[[ . -ef $PWD ]] || _shfs_follow_mount
 }

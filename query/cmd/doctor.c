@@ -41,6 +41,13 @@
 #define KERNEL_MAJOR 5
 #define KERNEL_MINOR 10
 
+/* Below the prefix of a user there is no profile: AppArmor is root's. */
+#ifdef SHFS_APPARMOR
+#define PROFILE "; for the last, " SHFS_APPARMOR " is a profile"
+#else
+#define PROFILE ""
+#endif
+
 static struct {
 	bool json, anonymous;
 } opts;
@@ -309,8 +316,7 @@ static void check_user_namespace(struct doctor *d)
 		report_finding(d, LEVEL_WARN,
 		               "sysctl user.max_user_namespaces, "
 		               "kernel.unprivileged_userns_clone, "
-		               "kernel.apparmor_restrict_unprivileged_userns; for the "
-		               "last, " SHFS_APPARMOR " is a profile",
+		               "kernel.apparmor_restrict_unprivileged_userns" PROFILE,
 		               "shfs record and shfs try cannot make namespaces: %s",
 		               pid > 0 && WIFEXITED(status)
 		                       ? strerror(WEXITSTATUS(status))

@@ -105,6 +105,19 @@ def test_known_and_not_enabled(sandbox, shfs, shell, project, kind):
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["fish", "plain bash", "plain zsh"])  # the compiled hooks start it themselves, and say nothing
+def test_shfs_is_removed_while_the_shell_runs(sandbox, shfs, shell, project, kind):
+    shfs("enable", project)
+    reboot(sandbox, project)
+    sh = start(shell, kind, cwd=sandbox.home)
+    sh.run("set -g _shfs_program /gone" if kind == "fish" else "_shfs_program=/gone")
+    assert sh.run(f"cd {project}") == ""
+    assert sh.run("echo 1 > f") == ""
+    sh.close()
+    assert not is_mounted(project)
+
+
+@pytest.mark.users("ordinary")
 def test_what_a_shell_runs_is_no_job(sandbox, shfs, shell, project):
     """The shell's own jobs, and their ends, stay as they are."""
     shfs("mount", project)
