@@ -146,6 +146,13 @@ def story(shell, home):
     return first, broken, again
 
 
+def prepare(home):
+    """Fills a home that was just made."""
+    shutil.copytree(f"{HERE}/study", f"{home}/study")
+    with open(f"{home}/.bashrc", "w", encoding="utf-8") as rc:
+        rc.write(BASHRC)
+
+
 def clean(home):
     study = f"{home}/study"
     if os.path.ismount(study):
@@ -165,9 +172,7 @@ def main():
     sys.stdout.reconfigure(errors="replace")  # the locale may be anything
     os.mkdir(home, 0o700)
     try:
-        shutil.copytree(f"{HERE}/study", f"{home}/study")
-        with open(f"{home}/.bashrc", "w", encoding="utf-8") as rc:
-            rc.write(BASHRC)
+        prepare(home)
         first, broken, again = tell(home, prefix)
         # what lies on the disk now that nothing is mounted, not what the mount said
         on_disk = figure(home)

@@ -14,6 +14,7 @@ from filemap import read, tree_files
 import reliability
 
 FUNCTION_LINES = 100
+PICTURE_BYTES = 200_000
 FILE_LINES = 1000
 FOLDER_FILES = 40
 README_LINES = 25
@@ -401,6 +402,9 @@ def check_book():
     for name in sorted(os.listdir("docs")):
         if name.endswith(".md") and name not in text and name != "README.md":
             problem(index, 1, f"does not name {name}")
+    for name in sorted(os.listdir("docs/pictures")) if os.path.exists("docs/pictures") else []:
+        if os.path.getsize(f"docs/pictures/{name}") > PICTURE_BYTES:
+            problem(f"docs/pictures/{name}", 1, f"more than {PICTURE_BYTES} bytes")
 
 
 def config_keys():
