@@ -12,13 +12,23 @@
 #define TEXT_MAX  4096 /* bytes of a text that is searched */
 #define ROWS_MORE 256  /* between two looks at the clock */
 
-/* Newest first: a later row with the same text is an earlier run. */
 #define COMMANDS                                                                         \
-	"SELECT command_id, begin_ns, text, status FROM v_command"                       \
-	" WHERE NOT hidden ORDER BY begin_ns DESC"
+	"SELECT command_id, begin_ns, text, status FROM v_command WHERE NOT hidden"
+/* Newest first: a later row with the same text is an earlier run. */
+#define NEWEST_FIRST " ORDER BY begin_ns DESC"
 #define FILES                                                                            \
 	"SELECT file_id, last_ns, path, versions, present FROM v_file f WHERE NOT "      \
 	"directory"
+/* Before and behind the statement of a filter. */
+#define CHOSEN          "(WITH chosen(kind, id, time) AS MATERIALIZED ("
+#define OF_COMMANDS     " AND command_id IN " CHOSEN
+#define CHOSEN_COMMANDS ") SELECT id FROM chosen WHERE kind = 0)"
+#define OF_FILES        " AND file_id IN " CHOSEN
+#define USED(column)                                                                     \
+	"SELECT " column " FROM chosen CROSS JOIN v_access a ON a.command_id = id"       \
+	" WHERE kind = 0 UNION SELECT " column " FROM chosen CROSS JOIN v_access a"      \
+	" ON a.process_id = id AND a.command_id IS NULL WHERE kind = 1"
+#define USED_FILES ") " USED("a.file_id") " UNION " USED("a.made_file_id") ")"
 /* Excludes files that a command made and removed itself. */
 #define NO_TEMPORARY                                                                     \
 	" AND (present OR versions > 1 OR NOT EXISTS (SELECT 1 FROM v_access a"          \
@@ -36,6 +46,7 @@ struct shfs_haystack {
 	struct shfs_index *index;
 	enum shfs_hay_kinds kinds;
 	bool all;
+	const struct shfs_filter *filter; /* may be without conditions */
 	struct shfs_rows *rows;
 	bool rows_are_files;
 	char *cwd, *home; /* with a trailing slash; may be NULL */
@@ -70,15 +81,24 @@ static char *directory_prefix(char *path)
 
 static int open_hay_rows(struct shfs_haystack *h)
 {
-	const char *sql = !h->rows_are_files ? COMMANDS
-	                  : h->all           ? FILES
-	                                     : FILES NO_TEMPORARY;
+	_cleanup_query_ struct shfs_query q = { 0 };
+	bool files = h->rows_are_files;
+	int r = 0;
 
-	return shfs_rows_open(h->index, sql, &h->rows);
+	shfs_buf_str(&q.sql, files ? FILES : COMMANDS);
+	if (files && !h->all)
+		shfs_buf_str(&q.sql, NO_TEMPORARY);
+	if (h->filter->n) {
+		shfs_buf_str(&q.sql, files ? OF_FILES : OF_COMMANDS);
+		r = shfs_filter_query(h->filter, &q);
+		shfs_buf_str(&q.sql, files ? USED_FILES : CHOSEN_COMMANDS);
+	}
+	shfs_buf_str(&q.sql, files ? "" : NEWEST_FIRST);
+	return r ? r : shfs_query_open(&q, h->index, &h->rows);
 }
 
 int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool all,
-                       struct shfs_haystack **out)
+                       const struct shfs_filter *filter, struct shfs_haystack **out)
 {
 	_cleanup_haystack_ struct shfs_haystack *h = calloc(1, sizeof(*h));
 	const char *home = getenv("HOME");
@@ -89,6 +109,7 @@ int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool
 	h->index = index;
 	h->kinds = kinds;
 	h->all = all;
+	h->filter = filter;
 	h->cwd = directory_prefix(shfs_operand_path("."));
 	h->home = home ? directory_prefix(shfs_operand_path(home)) : NULL;
 	h->rows_are_files = !(kinds & SHFS_HAY_COMMANDS);
