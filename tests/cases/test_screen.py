@@ -560,3 +560,24 @@ def test_a_line_while_it_takes_its_time(sandbox, mounted, shfs, shell):
     sh.wait()
     assert "reading the archive" not in sandbox.sh(slow.replace("other", "third")).stderr
     assert "reading" not in sh.run("shfs reindex")
+
+
+@pytest.mark.timeout(300)
+def test_how_much_is_done(sandbox, shell):
+    """Where the size is known, the line says how much of it is done: of a journal, of an archive."""
+    generator = os.path.join(os.environ["SHFS_TEST_BUILD"], "bench/gen-journal")
+    number = 5000
+    while True:  # until it takes long enough for a line
+        store = f"{sandbox.home}/made-{number}"
+        sandbox.run(generator, store, "--commands", number, "--accesses", 3 * number, "--files", number // 2, timeout=120)
+        begun = time.monotonic()
+        sandbox.shfs("--store", store, "reindex", timeout=120)
+        if time.monotonic() - begun > 3:
+            break
+        number *= 2
+    sh = shell("bash", init=False)
+    amount = r", \d+ s, [\d.]+ of [\d.]+ MiB"
+    assert re.search("reading the journal" + amount, sh.run(f"shfs --store {store} reindex", timeout=120))
+    sandbox.shfs("--store", store, "export", "tar", "-o", f"{sandbox.home}/all.tar", timeout=120)
+    said = sh.run(f"shfs --store {sandbox.home}/other import {sandbox.home}/all.tar", timeout=120)
+    assert "imported: " in said and "reading the archive" in said
