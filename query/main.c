@@ -393,6 +393,15 @@ static bool is_spec_cut(int argc, char **argv)
 	return false;
 }
 
+static void hint_usage(const struct shfs_command *command)
+{
+	_cleanup_buf_ struct shfs_buf args = { 0 };
+
+	shfs_show_signs(&args, command->args);
+	shfs_hint("usage: shfs %s%s%s", command->name, args.len ? " " : "",
+	          args.len ? args.data : "");
+}
+
 static int check_operands(const struct shfs_command *command, int argc, char **argv)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -400,7 +409,7 @@ static int check_operands(const struct shfs_command *command, int argc, char **a
 	if (argc < command->operands.min) {
 		shfs_error("shfs %s wants %s", command->name,
 		           argc ? "more arguments" : "an argument");
-		shfs_hint("usage: shfs %s %s", command->name, command->args);
+		hint_usage(command);
 		return SHFS_EXIT_USAGE;
 	}
 	if (command->operands.max >= 0 && argc > command->operands.max) {
@@ -410,8 +419,7 @@ static int check_operands(const struct shfs_command *command, int argc, char **a
 		shfs_error("one argument too many: %s", shown.data);
 		if (is_spec_cut(argc, argv))
 			shfs_hint(SHFS_SPEC_QUOTED);
-		shfs_hint("usage: shfs %s%s%s", command->name, *command->args ? " " : "",
-		          command->args);
+		hint_usage(command);
 		return SHFS_EXIT_USAGE;
 	}
 	return 0;

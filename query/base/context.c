@@ -206,6 +206,7 @@ static int freshen(struct shfs_context *ctx, int error)
 	bool begun = shfs_progress_begin("reading the journal");
 	int r = error;
 
+	shfs_ingest_progress = begun ? shfs_progress_bytes : NULL;
 	if (ctx->index)
 		r = take_in(ctx, hook_dir);
 	if (shfs_takes_nothing(r))

@@ -3,20 +3,11 @@
 #include "query/base/context.h"
 
 #include "common/buf.h"
+#include "query/base/model.h"
 
 #include <string.h>
 
 #define COLUMNS 80
-
-/* Columns of s, which is one of our UTF-8 texts. */
-static int columns(const char *s)
-{
-	int n = 0;
-
-	for (; *s; s++)
-		n += (*s & 0xc0) != 0x80;
-	return n;
-}
 
 /* Adds text in lines of at most COLUMNS, all but the first indented. */
 static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
@@ -25,7 +16,7 @@ static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
 
 	while (*text) {
 		_cleanup_free_ char *word = strndup(text, strcspn(text, " "));
-		int width = word ? columns(word) : 0;
+		int width = word ? shfs_signs_width(word) : 0;
 
 		if (column > indent && column + 1 + width > COLUMNS) {
 			shfs_buf_printf(out, "\n%*s", indent, "");
@@ -34,7 +25,7 @@ static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
 			shfs_buf_char(out, ' ');
 			column++;
 		}
-		shfs_buf_str(out, word ? word : "");
+		shfs_show_signs(out, word ? word : "");
 		column += width;
 		text += strcspn(text, " ");
 		text += strspn(text, " ");
@@ -45,11 +36,14 @@ static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
 static void add_help_row(struct shfs_buf *out, const char *left, const char *right,
                          int width)
 {
-	shfs_buf_printf(out, "  %s", left);
-	if (columns(left) > width)
+	int used = shfs_signs_width(left);
+
+	shfs_buf_str(out, "  ");
+	shfs_show_signs(out, left);
+	if (used > width)
 		shfs_buf_printf(out, "\n  %*s  ", width, "");
 	else
-		shfs_buf_printf(out, "%*s  ", width - columns(left), "");
+		shfs_buf_printf(out, "%*s  ", width - used, "");
 	add_wrapped(out, right, width + 4);
 }
 
@@ -73,8 +67,8 @@ static void add_options(struct shfs_buf *out, const struct shfs_option *options)
 
 void shfs_help_overview(struct shfs_buf *out)
 {
-	shfs_buf_str(out, "usage: shfs COMMAND [OPTION…] [ARGUMENT…]\n\n"
-	                  "A file system that keeps a journal of your shell.\n\n");
+	shfs_show_signs(out, "usage: shfs COMMAND [OPTION…] [ARGUMENT…]\n\n"
+	                     "A file system that keeps a journal of your shell.\n\n");
 	for (const struct shfs_command *const *c = shfs_commands; *c; c++)
 		if (!(*c)->hidden)
 			add_help_row(out, (*c)->name, (*c)->summary, 10);
@@ -85,11 +79,16 @@ void shfs_help_overview(struct shfs_buf *out)
 
 void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out)
 {
-	shfs_buf_printf(out, "usage: shfs %s%s%s%s\n\n%s.\n", command->name,
-	                command->options->name ? " [OPTION…]" : "",
-	                *command->args ? " " : "", command->args, command->summary);
-	if (command->description)
-		shfs_buf_printf(out, "\n%s\n", command->description);
+	shfs_buf_printf(out, "usage: shfs %s", command->name);
+	shfs_show_signs(out, command->options->name ? " [OPTION…]" : "");
+	shfs_buf_str(out, *command->args ? " " : "");
+	shfs_show_signs(out, command->args);
+	shfs_buf_printf(out, "\n\n%s.\n", command->summary);
+	if (command->description) {
+		shfs_buf_char(out, '\n');
+		shfs_show_signs(out, command->description);
+		shfs_buf_char(out, '\n');
+	}
 	if (command->options->name) {
 		shfs_buf_str(out, "\nOptions:\n");
 		add_options(out, command->options);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Error messages, warnings and hints on standard error. */
 #include "query/base/cmd.h"
+#include "query/base/model.h"
 #include "query/base/progress.h"
 
 #include <errno.h>
@@ -9,10 +10,13 @@
 
 static void print_to_stderr(const char *prefix, const char *fmt, va_list ap)
 {
+	_cleanup_buf_ struct shfs_buf format = { 0 };
+
 	shfs_progress_end();
 	fflush(stdout);
 	fputs(prefix, stderr);
-	vfprintf(stderr, fmt, ap);
+	shfs_show_signs(&format, fmt);
+	vfprintf(stderr, format.failed ? fmt : format.data, ap);
 	fputc('\n', stderr);
 }
 

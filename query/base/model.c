@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -311,7 +312,31 @@ void shfs_show_invoker(struct shfs_index *index, struct shfs_buf *out,
 		return;
 	shfs_quote_display(out, command->invoker, strlen(command->invoker));
 	show_origin(index, out, command->session);
-	shfs_buf_str(out, " › ");
+	shfs_show_signs(out, " › ");
+}
+
+int shfs_session_own(struct shfs_index *index, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	const char *session = getenv("SHFS_SESSION");
+	uint64_t pid, start;
+	char boot[9];
+	int r;
+
+	*out = 0;
+	if (!session ||
+	    sscanf(session, "%8[0-9a-f]-%" SCNu64 "-%" SCNu64, boot, &pid, &start) != 3)
+		return 0;
+	r = shfs_rows_open_ints(index,
+	                        "SELECT session_id FROM v_session WHERE pid = ?1"
+	                        " AND start_ticks = ?2 AND invoker = ''"
+	                        " ORDER BY begin_ns DESC LIMIT 1",
+	                        SHFS_INTS((int64_t)pid, (int64_t)start), &rows);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		*out = shfs_rows_int(rows, 0);
+	return MIN(r, 0);
 }
 
 bool shfs_command_ran_at(const struct shfs_command_row *c, int64_t ns)
@@ -548,10 +573,20 @@ static bool is_ascii(char c)
 	return c >= ' ' && c < 0x7f;
 }
 
+/* Appends the mark of a text that was cut to width columns. */
+static void show_mark(struct shfs_buf *out, size_t width)
+{
+	const char *mark = shfs_sign("…");
+
+	shfs_buf_add(out, mark,
+	             shfs_signs_width(mark) > MAX(width, (size_t)1) ? width
+	                                                            : strlen(mark));
+}
+
 /* Appends text that is escaped already, cut to width columns. */
 static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t width)
 {
-	size_t end = 0, columns = 0, fits = 0;
+	size_t end = 0, columns = 0, fits = 0, mark = shfs_signs_width("…");
 
 	while (end < len) {
 		size_t n = 1;
@@ -562,7 +597,7 @@ static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t 
 		if (columns > width)
 			break;
 		end += n;
-		if (columns < width)
+		if (columns + mark <= width)
 			fits = end;
 	}
 	if (end == len) {
@@ -570,24 +605,25 @@ static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t 
 		return;
 	}
 	shfs_buf_add(out, text, fits);
-	shfs_buf_str(out, "…");
+	show_mark(out, width);
 }
 
 void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width)
 {
 	size_t len = strlen(text), left = shfs_quote_width(text, len), n;
+	size_t mark = shfs_signs_width("…"), room = width > mark ? width - mark : 0;
 
 	if (left > width) {
-		n = width && shfs_quote_plain(text, len) == len ? len - width + 1 : 0;
+		n = width && shfs_quote_plain(text, len) == len ? len - room : 0;
 		text += n;
 		left -= n;
-		for (; *text && left >= width; text += n) {
+		for (; *text && left > room; text += n) {
 			for (n = 1; (text[n] & 0xc0) == 0x80; n++)
 				;
 			left -= is_ascii(*text) ? 1
 			                        : MIN(shfs_quote_width(text, n), left);
 		}
-		shfs_buf_str(out, "…");
+		show_mark(out, width);
 	}
 	shfs_buf_str(out, text);
 }
@@ -600,7 +636,7 @@ void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
 
 	shfs_quote_display(&line, text, newline ? (size_t)(newline - text) : len);
 	if (newline)
-		shfs_buf_str(&line, " …");
+		shfs_show_signs(&line, " …");
 	if (line.failed)
 		out->failed = true;
 	else

@@ -83,6 +83,10 @@ _must_check_ int shfs_command_shell(struct shfs_index *index,
                                     const struct shfs_command_row *command,
                                     const char *unknown, char **shell);
 
+/* Gets the number of the session that this was typed in ($SHFS_SESSION); 0: there is
+ * none, or the index does not have it yet. */
+_must_check_ int shfs_session_own(struct shfs_index *index, int64_t *session_id);
+
 _must_check_ int shfs_command_from_row(struct shfs_rows *rows,
                                        struct shfs_command_row *out);
 _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
@@ -234,6 +238,18 @@ void shfs_show_path(struct shfs_buf *out, const char *path);
 void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n);
 /* A directory with the user's home as "~". */
 void shfs_show_directory(struct shfs_buf *out, const char *path);
+/* --- signs.c: how the signs of shfs look that are not ASCII: branches of trees, arrows,
+ * ellipses. In the source they are what a UTF-8 terminal shows. --- */
+
+/* Returns one of the signs as this locale can show it. Static. */
+const char *shfs_sign(const char *sign);
+
+/* Appends a text of shfs (none of a user) likewise. */
+void shfs_show_signs(struct shfs_buf *out, const char *text);
+
+/* Returns the columns that it takes there. */
+size_t shfs_signs_width(const char *text);
+
 /* The first line, cut to width columns with an ellipsis. */
 void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
                           size_t width);

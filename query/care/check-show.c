@@ -148,23 +148,22 @@ void shfs_check_json(struct shfs_json *json, const struct shfs_check *c)
 
 /* --- the progress --- */
 
-static int64_t drawn_ns;
+static int64_t begun_ns, drawn_ns;
 
 void shfs_check_progress(void *arg, uint64_t done, uint64_t total)
 {
-	_cleanup_buf_ struct shfs_buf b = { 0 };
+	_cleanup_buf_ struct shfs_buf text = { 0 };
 	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
 
 	if (now < drawn_ns + DRAW_NS || !total || !isatty(STDERR_FILENO))
 		return;
+	begun_ns = begun_ns ?: now;
 	drawn_ns = now;
-	shfs_progress_end(); /* the progress line of the check says more */
-	shfs_show_size(&b, done);
-	shfs_buf_str(&b, " of ");
-	shfs_show_size(&b, total);
-	if (!b.failed)
-		fprintf(stderr, "\r%3d %%  %s\033[K",
-		        (int)((double)done * 100 / (double)total), b.data);
+	shfs_progress_end(); /* this line is drawn more often */
+	shfs_progress_text(&text, "checking the store",
+	                   (int)((now - begun_ns) / SHFS_NSEC_PER_SEC), done, total);
+	if (!text.failed)
+		fprintf(stderr, "\r%s\033[K", text.data);
 }
 
 void shfs_check_progress_end(void)

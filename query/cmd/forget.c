@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs forget`: remove commands, files or versions from the journal, for good. */
 #include "query/base/cmd.h"
+#include "query/base/model.h"
 #include "query/base/mounts.h"
 #include "query/history/entry.h"
 #include "query/history/filter.h"
@@ -440,7 +441,8 @@ static int show_forgotten(struct job *j, FILE *to, const char *what)
 
 	show_forget_counts(&counts, &j->stats);
 	if (j->shown > SHOWN_MAX)
-		shfs_buf_printf(&j->out, "… and %zu more\n", j->shown - SHOWN_MAX);
+		shfs_buf_printf(&j->out, "%s and %zu more\n", shfs_sign("…"),
+		                j->shown - SHOWN_MAX);
 	if (counts.failed || j->out.failed)
 		return explain_forget_failure(j, -ENOMEM);
 	fprintf(to, "%s%s: %s\n", j->out.data ? j->out.data : "", what, counts.data);
@@ -473,7 +475,7 @@ static int say_elsewhere(struct job *j, FILE *to)
 		}
 	}
 	if (n > SHOWN_MAX)
-		shfs_buf_printf(&out, "… and %zu more\n", n - SHOWN_MAX);
+		shfs_buf_printf(&out, "%s and %zu more\n", shfs_sign("…"), n - SHOWN_MAX);
 	if (r || out.failed)
 		return explain_forget_failure(j, r ? r : -ENOMEM);
 	fprintf(to, "%sthe same content stays in %zu version%s elsewhere\n",

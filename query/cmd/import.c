@@ -35,7 +35,8 @@ static struct {
 struct job {
 	struct archive *tar;
 	struct shfs_import *import;
-	const char *name; /* of the archive */
+	const char *name;    /* of the archive */
+	uint64_t size_bytes; /* of the archive; 0: not known */
 	bool has_format;
 	FILE *file; /* the bytes of a large entry; mapped */
 	const char *data;
@@ -99,6 +100,13 @@ static int explain_tar_failure(struct job *j, const char *entry)
 	return refuse_import(j, entry, shown.data ?: "");
 }
 
+static void say_progress(const struct job *j)
+{
+	if (j->size_bytes)
+		shfs_progress_bytes((uint64_t)libarchive.archive_filter_bytes(j->tar, -1),
+		                    j->size_bytes);
+}
+
 /* Writes an entry to the file. A sparse file has holes; those of shfs have none. */
 static int spool(struct job *j, const char *path)
 {
@@ -118,6 +126,7 @@ static int spool(struct job *j, const char *path)
 		if (r)
 			return explain_import_failure(j, path, r);
 		j->len += len;
+		say_progress(j);
 	}
 	return r == ARCHIVE_EOF ? 0 : explain_tar_failure(j, path);
 }
@@ -233,6 +242,7 @@ static int import_entries(struct job *j)
 		code = r == ARCHIVE_OK ? take_entry(j, entry)
 		                       : explain_tar_failure(j, NULL);
 		end = libarchive.archive_filter_bytes(j->tar, 0);
+		say_progress(j);
 	}
 	if (!code && !j->has_format)
 		code = explain_import_failure(j, NULL, -EINVAL);
@@ -390,6 +400,7 @@ static int run_import(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct job j = { .name = argc ? argv[0] : "import" };
 	struct shfs_import_stats stats;
+	struct stat st;
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store = shfs_context_store(ctx, true, &code);
 	_cleanup_free_ char *hook_dir = NULL;
@@ -400,6 +411,10 @@ static int run_import(struct shfs_context *ctx, int argc, char **argv)
 	if (r)
 		return explain_import_failure(&j, NULL, r);
 	code = argc ? shfs_libarchive_load() : 0;
+	if (argc &&
+	    !(strcmp(j.name, "-") ? stat(j.name, &st) : fstat(STDIN_FILENO, &st)) &&
+	    S_ISREG(st.st_mode))
+		j.size_bytes = (uint64_t)st.st_size;
 	/* a stranger may have made the archive */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
 	shfs_progress_begin("reading the archive");
@@ -409,6 +424,7 @@ static int run_import(struct shfs_context *ctx, int argc, char **argv)
 		code = import_entries(&j);
 	if (!code)
 		code = add_maps(&j);
+	shfs_progress_bytes(0, 0); /* what comes now has no size */
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	if (!code && (r = shfs_import_finish(j.import, hook_dir, &stats)))
 		code = explain_import_failure(&j, NULL, r);

@@ -58,7 +58,8 @@ static int show_prune(const struct shfs_prune *p, struct shown *s)
 	struct shfs_buf *out = &s->out;
 
 	if (s->n > SHOWN_MAX)
-		shfs_buf_printf(out, "… and %zu more\n", s->n - SHOWN_MAX);
+		shfs_buf_printf(out, "%s and %zu more\n", shfs_sign("…"),
+		                s->n - SHOWN_MAX);
 	shfs_buf_printf(out,
 	                "%s: the contents of %" PRIu64 " version%s; %" PRIu64
 	                " object%s, ",

@@ -42,6 +42,7 @@ static int run_reindex(struct shfs_context *ctx, struct shfs_store *store, int a
 	shfs_mounts_sync(store->path, false);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	shfs_progress_begin("reading the journal");
+	shfs_ingest_progress = shfs_progress_bytes;
 	r = shfs_index_rebuild(store, hook_dir, &stats);
 	shfs_progress_end();
 	if (!r)

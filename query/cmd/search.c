@@ -6,6 +6,7 @@
 #include "common/quote.h"
 #include "query/base/time.h"
 #include "query/history/entry.h"
+#include "query/history/filter.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static struct {
 	int64_t limit;
 	const char *shell;
 } opts;
+static struct shfs_filter filter;
 
 static enum shfs_hay_kinds kinds_wanted(void)
 {
@@ -33,20 +35,6 @@ struct list {
 	struct shfs_buf out;
 	struct shfs_json json;
 };
-
-static int load_path(struct shfs_index *index, int64_t file_id, char **path)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_ints(index, "SELECT path FROM v_file WHERE file_id = ?1",
-	                            SHFS_INTS(file_id), &rows);
-
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	*path = strdup(shfs_rows_text(rows, 0));
-	return *path ? 0 : -ENOMEM;
-}
 
 static int list_command(struct list *l, const struct shfs_hay *hay)
 {
@@ -74,7 +62,7 @@ static int list_command(struct list *l, const struct shfs_hay *hay)
 static int list_file(struct list *l, const struct shfs_hay *hay)
 {
 	_cleanup_free_ char *path = NULL;
-	int r = load_path(l->index, hay->id, &path);
+	int r = shfs_targets_path(l->index, hay->id, &path);
 
 	if (r)
 		return r;
@@ -104,7 +92,7 @@ static int json_found_command(struct list *l, const struct shfs_hay *hay)
 static int json_file(struct list *l, const struct shfs_hay *hay)
 {
 	_cleanup_free_ char *path = NULL;
-	int r = load_path(l->index, hay->id, &path);
+	int r = shfs_targets_path(l->index, hay->id, &path);
 
 	if (r)
 		return r;
@@ -175,20 +163,6 @@ static int list_search_results(const struct shfs_search *s)
 
 /* --- the choice --- */
 
-static void add_chosen_path(struct shfs_buf *out, const char *path)
-{
-	_cleanup_free_ char *name = shfs_path_operand(path);
-
-	if (!name)
-		out->failed = true;
-	else if (!opts.shell)
-		shfs_buf_str(out, name);
-	else if (!strcmp(opts.shell, "fish"))
-		shfs_quote_fish(out, name, strlen(name));
-	else
-		shfs_quote_shell(out, name, strlen(name));
-}
-
 /* Prints the choice: unchanged for programs, escaped on a terminal. */
 static int put_choice(const struct shfs_buf *text)
 {
@@ -204,48 +178,17 @@ static int put_choice(const struct shfs_buf *text)
 	return shfs_show_flush(&out) ? 0 : -EIO;
 }
 
-/* Shows what would be forgotten, and asks. */
-static int forget_chosen(struct shfs_search *s, const struct shfs_hay *hay)
-{
-	_cleanup_command_ struct shfs_command_row c = { 0 };
-	_cleanup_free_ char *path = NULL;
-	const char *store = shfs_context_store_path(s->ctx);
-	int r = hay->is_file ? load_path(s->index, hay->id, &path)
-	                     : MIN(shfs_command_load(s->index, hay->id, &c), 0);
-
-	if (r)
-		return shfs_fail_index(s->index, r);
-	execl("/proc/self/exe", "shfs", "forget", "--store", store,
-	      hay->is_file ? "--" : "--command", hay->is_file ? path : c.id, NULL);
-	shfs_error("shfs forget: %s", strerror(errno));
-	return SHFS_EXIT_FAILURE;
-}
-
 static int choose_search_result(struct shfs_search *s)
 {
-	_cleanup_command_ struct shfs_command_row c = { 0 };
+	_cleanup_targets_ struct shfs_targets targets = { 0 };
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	_cleanup_free_ char *path = NULL;
-	struct shfs_hay hay = { 0 };
-	int r, code = shfs_search_choose(s, &hay);
+	int r, code = shfs_search_choose(s, &targets);
 
 	if (code)
 		return code;
-	if (s->forget)
-		return forget_chosen(s, &hay);
-	if (hay.is_file) {
-		r = load_path(s->index, hay.id, &path);
-		if (s->is_line)
-			shfs_buf_add(&text, s->query,
-			             shfs_last_word(s->query) - s->query);
-		if (!r)
-			add_chosen_path(&text, path);
-	} else {
-		r = shfs_command_load(s->index, hay.id, &c);
-		r = MIN(r, 0);
-		if (c.text)
-			shfs_buf_add(&text, c.text, c.text_len);
-	}
+	r = s->is_line
+	            ? shfs_targets_line(s->index, &targets, s->query, opts.shell, &text)
+	            : shfs_targets_text(s->index, &targets, &text);
 	if (!r)
 		r = put_choice(&text);
 	return r ? shfs_fail_index(s->index, r) : SHFS_EXIT_OK;
@@ -256,44 +199,51 @@ static int choose_search_result(struct shfs_search *s)
 static int run_search(struct shfs_context *ctx, struct shfs_index *index, int argc,
                       char **argv)
 {
-	_cleanup_haystack_ struct shfs_haystack *haystack = NULL;
 	_cleanup_buf_ struct shfs_buf query = { 0 };
 	struct shfs_search s = { .ctx = ctx,
 		                 .index = index,
 		                 .store = shfs_context_opened(ctx),
+		                 .filter = &filter,
+		                 .all = opts.all,
 		                 .is_line = opts.shell };
 	bool interactive = opts.interactive || opts.shell ||
 	                   (!opts.list && !opts.json && isatty(STDIN_FILENO) &&
 	                    isatty(STDOUT_FILENO));
-	int r, code = shfs_fail_if_empty(index);
+	int r, code = shfs_fail_if_empty(index)
+	                      ?: shfs_filter_resolve(&filter, ctx, index);
 
 	if (code)
 		return code;
+	filter.all = true;
 	shfs_buf_str(&query, opts.shell ? getenv("SHFS_LINE") ?: "" : "");
 	for (int i = 0; i < argc; i++)
 		shfs_buf_printf(&query, "%s%s", query.len ? " " : "", argv[i]);
 	/* on a screen the user can turn to the other kinds */
-	r = query.failed
-	            ? -ENOMEM
-	            : shfs_haystack_open(index,
-	                                 interactive ? SHFS_HAY_COMMANDS | SHFS_HAY_FILES
-	                                             : kinds_wanted(),
-	                                 opts.all, &haystack);
-	if (r)
-		return shfs_fail_index(index, r);
-	s.haystack = haystack;
+	r = query.failed ? -ENOMEM : shfs_filter_measure(&filter, index);
+	if (!r)
+		r = shfs_haystack_open(index,
+		                       interactive ? SHFS_HAY_COMMANDS | SHFS_HAY_FILES
+		                                   : kinds_wanted(),
+		                       opts.all, &filter, &s.haystack);
 	s.query = query.data;
 	s.kinds = kinds_wanted();
-	return interactive ? choose_search_result(&s) : list_search_results(&s);
+	if (r)
+		code = shfs_fail_index(index, r);
+	else
+		code = interactive ? choose_search_result(&s) : list_search_results(&s);
+	shfs_haystack_close(s.haystack);
+	shfs_filter_free(&filter);
+	return code;
 }
 
 static int set_search_option(const struct shfs_option *opt, const char *value)
 {
-	if (!value) {
-		opts.kinds |=
-			!strcmp(opt->name, "files") ? SHFS_HAY_FILES : SHFS_HAY_COMMANDS;
+	if (!strcmp(opt->name, "files") || !strcmp(opt->name, "commands")) {
+		opts.kinds |= *opt->name == 'f' ? SHFS_HAY_FILES : SHFS_HAY_COMMANDS;
 		return 0;
 	}
+	if (strcmp(opt->name, "shell") != 0)
+		return shfs_filter_option(&filter, opt, value);
 	if (strcmp(value, "bash") && strcmp(value, "zsh") && strcmp(value, "fish"))
 		return shfs_bad_value(opt, value, "bash, zsh or fish");
 	opts.shell = value;
@@ -307,6 +257,7 @@ const struct shfs_command shfs_cmd_search = {
 	.description =
 		"Terms are those of fzf: word, 'exact, ^begin, end$, !not, a | b.\n"
 		"Enter writes the command or the path, and runs nothing.\n"
+		"On the screen, F1 shows the keys: what is listed, marks, actions.\n"
 		"shfs init SHELL --search-key KEY binds this to a key of the shell.\n"
 		"If the input or the output is no terminal, a list is printed.",
 	.options = {
@@ -322,6 +273,7 @@ const struct shfs_command shfs_cmd_search = {
 	{ "json", 0, NULL, "print the list for programs: see docs/json.md",
 	  .flag = &opts.json },
 	{ "shell", 0, "SHELL", "take the line from $SHFS_LINE, and write its new text" },
+	SHFS_FILTER_OPTIONS,
 	},
 	.operands = { 0, -1 },
 	.option = set_search_option,

@@ -4,6 +4,7 @@
  */
 #include "query/graph/stale.h"
 #include "query/base/cmd.h"
+#include "query/base/model.h"
 #include "query/graph/show.h"
 
 #include "common/quote.h"
@@ -81,21 +82,21 @@ static void show_reasons(struct listing *l, const struct shfs_stale_run *run)
 	size_t reasons = 0, shown = 0;
 
 	if (run->failed)
-		shfs_buf_printf(&l->out, "└─ %sits command ended with %lld%s\n",
-		                l->style->dim, (long long)run->entry->command.status,
-		                l->style->off);
+		shfs_buf_printf(&l->out, "%s %sits command ended with %lld%s\n",
+		                shfs_sign("└─"), l->style->dim,
+		                (long long)run->entry->command.status, l->style->off);
 	for (size_t i = 0; i < run->n_inputs; i++)
 		reasons += is_reason(&run->inputs[i]);
 	for (size_t i = 0; i < run->n_inputs && shown < SHFS_TREE_LISTED; i++) {
 		if (!is_reason(&run->inputs[i]))
 			continue;
 		shown++;
-		shfs_buf_str(&l->out, shown == reasons ? "└─ " : "├─ ");
+		shfs_show_signs(&l->out, shown == reasons ? "└─ " : "├─ ");
 		show_reason(l, &run->inputs[i]);
 	}
 	if (shown < reasons)
-		shfs_buf_printf(&l->out, "└─ %s%zu more%s\n", l->style->dim,
-		                reasons - shown, l->style->off);
+		shfs_buf_printf(&l->out, "%s %s%zu more%s\n", shfs_sign("└─"),
+		                l->style->dim, reasons - shown, l->style->off);
 }
 
 static void show_results(struct listing *l, const struct shfs_stale_run *run)

@@ -4,6 +4,7 @@
  * files.
  */
 #include "query/base/cmd.h"
+#include "query/base/model.h"
 #include "query/base/time.h"
 #include "query/care/stats-store.h"
 #include "query/history/entry.h"
@@ -171,7 +172,7 @@ static int put_day(struct stats *s, struct shfs_rows *day)
 	shfs_buf_printf(&s->out, "  %s  %6" PRId64 "  ", shfs_rows_text(day, 0),
 	                commands);
 	for (int64_t i = 0; i < (commands * BAR_WIDTH + most - 1) / most; i++)
-		shfs_buf_str(&s->out, "▪");
+		shfs_show_signs(&s->out, "▪");
 	shfs_buf_char(&s->out, '\n');
 	return 0;
 }

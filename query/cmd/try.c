@@ -247,8 +247,8 @@ static void show_change(struct shfs_buf *out, const struct shfs_layer *layer,
 	show_change_path(out, layer, change);
 	if (change->kind == SHFS_CHANGE_ATTRIBUTES &&
 	    change->now.st_mode != change->then.st_mode)
-		shfs_buf_printf(out, "  mode %o → %o", change->then.st_mode & 07777,
-		                change->now.st_mode & 07777);
+		shfs_buf_printf(out, "  mode %o %s %o", change->then.st_mode & 07777,
+		                shfs_sign("→"), change->now.st_mode & 07777);
 	if (change->conflict)
 		shfs_buf_printf(out, "  (%s by others)", change->conflict);
 	shfs_buf_char(out, '\n');

@@ -97,37 +97,12 @@ static int add_command(struct job *j, int64_t command_id)
 	return more < 0 ? more : any || more;
 }
 
-/* The number of the session that this was typed in; 0: none. */
-static int find_own_session(struct job *j, int64_t *out)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	const char *session = getenv("SHFS_SESSION");
-	uint64_t pid, start;
-	char boot[9];
-	int r;
-
-	*out = 0;
-	if (!session ||
-	    sscanf(session, "%8[0-9a-f]-%" SCNu64 "-%" SCNu64, boot, &pid, &start) != 3)
-		return 0;
-	r = shfs_rows_open_ints(j->index,
-	                        "SELECT session_id FROM v_session WHERE pid = ?1"
-	                        " AND start_ticks = ?2 AND invoker = ''"
-	                        " ORDER BY begin_ns DESC LIMIT 1",
-	                        SHFS_INTS((int64_t)pid, (int64_t)start), &rows);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r > 0)
-		*out = shfs_rows_int(rows, 0);
-	return MIN(r, 0);
-}
-
 /* Takes the last commands of this session that changed something. */
 static int take_last(struct job *j)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int64_t session_id, n = opts.n_last ?: 1;
-	int r = find_own_session(j, &session_id);
+	int r = shfs_session_own(j->index, &session_id);
 
 	if (!r)
 		r = shfs_rows_open_ints(j->index,

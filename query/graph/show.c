@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define SEE_ABOVE   " (see above)"
-#define ID_WIDTH    7  /* of an id, or a text in its place; seldom more */
-#define HEAD_MIN    15 /* for an id and some of the command */
-#define NAME_MIN    12
-#define ARROW_WIDTH 3
-#define LINE_MIN    40 /* for a name, an arrow, an id and a note */
+#define SEE_ABOVE " (see above)"
+#define ID_WIDTH  7  /* of an id, or a text in its place; seldom more */
+#define HEAD_MIN  15 /* for an id and some of the command */
+#define NAME_MIN  12
+#define ARROW     " ← "
+#define LINE_MIN  40 /* for a name, an arrow, an id and a note */
 
 /* --- a tree --- */
 
@@ -59,14 +59,15 @@ void shfs_tree_line(struct shfs_tree *t, const struct shfs_graph_version *v,
 	size_t words = strlen(note) + strlen(lack(v)), used;
 
 	if (v->maker)
-		words += ARROW_WIDTH + (above ? ID_WIDTH + strlen(SEE_ABOVE) : HEAD_MIN);
-	used = add_branch_name(t, v, words) + strlen(lack(v)) + ARROW_WIDTH;
+		words += shfs_signs_width(ARROW) +
+		         (above ? ID_WIDTH + strlen(SEE_ABOVE) : HEAD_MIN);
+	used = add_branch_name(t, v, words) + strlen(lack(v)) + shfs_signs_width(ARROW);
 	shfs_show_dim(&t->out, t->style, note);
 	shfs_show_dim(&t->out, t->style, lack(v));
 	if (v->maker && !t->error) {
 		size_t left = above ? 0 : MAX(room(t), used) - used;
 
-		shfs_buf_str(&t->out, " ← ");
+		shfs_show_signs(&t->out, ARROW);
 		t->error = shfs_entry_show_head(t->index, t->style, &v->maker->entry,
 		                                left, &t->out);
 	}
@@ -90,7 +91,7 @@ void shfs_tree_command(struct shfs_tree *t, const struct shfs_graph_maker *maker
 static void begin_branch_line(struct shfs_tree *t, bool last)
 {
 	shfs_buf_add(&t->out, t->prefix.data, t->prefix.len);
-	shfs_buf_str(&t->out, last ? "└─ " : "├─ ");
+	shfs_show_signs(&t->out, last ? "└─ " : "├─ ");
 }
 
 size_t shfs_tree_begin(struct shfs_tree *t, bool last)
@@ -98,7 +99,7 @@ size_t shfs_tree_begin(struct shfs_tree *t, bool last)
 	size_t len = t->prefix.len;
 
 	begin_branch_line(t, last);
-	shfs_buf_str(&t->prefix, last ? "   " : "│  ");
+	shfs_show_signs(&t->prefix, last ? "   " : "│  ");
 	t->level++;
 	return len;
 }
@@ -137,7 +138,7 @@ bool shfs_tree_is_deep(const struct shfs_tree *t)
 void shfs_tree_continue(struct shfs_tree *t, const struct shfs_graph_version *v)
 {
 	begin_branch_line(t, true);
-	shfs_buf_printf(&t->out, "%s… %s", t->style->dim, t->question);
+	shfs_buf_printf(&t->out, "%s%s %s", t->style->dim, shfs_sign("…"), t->question);
 	shfs_show_version(&t->out, v->version.path, v->version.n);
 	shfs_buf_printf(&t->out, "%s\n", t->style->off);
 }

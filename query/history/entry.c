@@ -5,6 +5,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
+#include "query/base/model.h"
 #include "query/base/time.h"
 
 #include <errno.h>
@@ -432,7 +433,7 @@ static void show_bookkeeping(const struct shfs_entry_view *view,
 		}
 		out->failed |= !path || words.failed;
 		if (!flow_item(&flow, words.data ? words.data : "", 3)) {
-			shfs_buf_str(out, "  …");
+			shfs_show_signs(out, "  …");
 			break;
 		}
 	}

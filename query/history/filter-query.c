@@ -698,6 +698,8 @@ static int measure_versions(const struct shfs_filter *f, struct shfs_index *inde
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r;
 
+	free(item->hits); /* of the measure before */
+	item->n_hits = 0;
 	item->hits = calloc(MANY_FILES, sizeof(*item->hits));
 	if (!item->hits)
 		return -ENOMEM;

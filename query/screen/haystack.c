@@ -17,16 +17,27 @@
 	" " text " || coalesce((SELECT '  # ' || group_concat(iif(n.tag = '', n.text,"   \
 	" '#' || n.tag), ' ') FROM v_note n WHERE " condition "), '') "
 
-/* Newest first: a later row with the same text is an earlier run. */
 #define COMMANDS                                                                         \
 	"SELECT command_id, begin_ns, iif(noted, " WITH_NOTES(                           \
-		"text", "n.command = c.id") ", text), status FROM v_command c"           \
-					    " WHERE NOT hidden ORDER BY begin_ns DESC"
+		"text",                                                                  \
+		"n.command = c.id") ", text), status FROM v_command c WHERE NOT hidden"
+/* Newest first: a later row with the same text is an earlier run. */
+#define NEWEST_FIRST " ORDER BY begin_ns DESC"
 #define FILES                                                                            \
 	"SELECT file_id, last_ns, " WITH_NOTES(                                          \
-		"path", "n.command = '' AND n.path = f.path") ", versions, present"      \
-							      " FROM v_file f WHERE "    \
-							      "NOT directory"
+		"path",                                                                  \
+		"n.command = '' AND n.path = f.path") ", versions, present FROM v_file " \
+	                                              "f WHERE NOT directory"
+/* Before and behind the statement of a filter. */
+#define CHOSEN          "(WITH chosen(kind, id, time) AS MATERIALIZED ("
+#define OF_COMMANDS     " AND command_id IN " CHOSEN
+#define CHOSEN_COMMANDS ") SELECT id FROM chosen WHERE kind = 0)"
+#define OF_FILES        " AND file_id IN " CHOSEN
+#define USED(column)                                                                     \
+	"SELECT " column " FROM chosen CROSS JOIN v_access a ON a.command_id = id"       \
+	" WHERE kind = 0 UNION SELECT " column " FROM chosen CROSS JOIN v_access a"      \
+	" ON a.process_id = id AND a.command_id IS NULL WHERE kind = 1"
+#define USED_FILES ") " USED("a.file_id") " UNION " USED("a.made_file_id") ")"
 /* Excludes files that a command made and removed itself. */
 #define NO_TEMPORARY                                                                     \
 	" AND (present OR versions > 1 OR NOT EXISTS (SELECT 1 FROM v_access a"          \
@@ -44,6 +55,7 @@ struct shfs_haystack {
 	struct shfs_index *index;
 	enum shfs_hay_kinds kinds;
 	bool all;
+	const struct shfs_filter *filter; /* may be without conditions */
 	struct shfs_rows *rows;
 	bool rows_are_files;
 	char *cwd, *home; /* with a trailing slash; may be NULL */
@@ -78,15 +90,24 @@ static char *directory_prefix(char *path)
 
 static int open_hay_rows(struct shfs_haystack *h)
 {
-	const char *sql = !h->rows_are_files ? COMMANDS
-	                  : h->all           ? FILES
-	                                     : FILES NO_TEMPORARY;
+	_cleanup_query_ struct shfs_query q = { 0 };
+	bool files = h->rows_are_files;
+	int r = 0;
 
-	return shfs_rows_open(h->index, sql, &h->rows);
+	shfs_buf_str(&q.sql, files ? FILES : COMMANDS);
+	if (files && !h->all)
+		shfs_buf_str(&q.sql, NO_TEMPORARY);
+	if (h->filter->n) {
+		shfs_buf_str(&q.sql, files ? OF_FILES : OF_COMMANDS);
+		r = shfs_filter_query(h->filter, &q);
+		shfs_buf_str(&q.sql, files ? USED_FILES : CHOSEN_COMMANDS);
+	}
+	shfs_buf_str(&q.sql, files ? "" : NEWEST_FIRST);
+	return r ? r : shfs_query_open(&q, h->index, &h->rows);
 }
 
 int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool all,
-                       struct shfs_haystack **out)
+                       const struct shfs_filter *filter, struct shfs_haystack **out)
 {
 	_cleanup_haystack_ struct shfs_haystack *h = calloc(1, sizeof(*h));
 	const char *home = getenv("HOME");
@@ -97,6 +118,7 @@ int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool
 	h->index = index;
 	h->kinds = kinds;
 	h->all = all;
+	h->filter = filter;
 	h->cwd = directory_prefix(shfs_operand_path("."));
 	h->home = home ? directory_prefix(shfs_operand_path(home)) : NULL;
 	h->rows_are_files = !(kinds & SHFS_HAY_COMMANDS);

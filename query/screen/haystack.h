@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "query/history/filter.h"
 #include "query/screen/fuzzy.h"
 #include "store/index/index.h"
 
@@ -30,10 +31,12 @@ struct shfs_hay {
 
 struct shfs_haystack;
 
-/* all: also bookkeeping of programs (.git), and temporary files. -ENOMEM, or an error of
- * the index. */
+/* all: also bookkeeping of programs (.git), and temporary files. filter: only commands
+ * that meet it, and files that those (and processes of no command) used; it is measured,
+ * and borrowed until the haystack is loaded. -ENOMEM, or an error of the index. */
 _must_check_ int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds,
-                                    bool all, struct shfs_haystack **out);
+                                    bool all, const struct shfs_filter *filter,
+                                    struct shfs_haystack **out);
 void shfs_haystack_close(struct shfs_haystack *h);
 static inline void shfs_haystack_closep(struct shfs_haystack **h)
 {

@@ -3,6 +3,7 @@
 
 #include "common/io.h"
 #include "common/quote.h"
+#include "query/base/model.h"
 #include "query/history/diff.h"
 #include "query/history/fold.h"
 
@@ -23,7 +24,9 @@
 static void add_preview_note(const struct shfs_preview *p, struct shfs_buf *out,
                              const char *text)
 {
-	shfs_show_dim(out, p->view.style, text);
+	shfs_buf_str(out, p->view.style->dim);
+	shfs_show_signs(out, text);
+	shfs_buf_str(out, p->view.style->off);
 	shfs_buf_char(out, '\n');
 }
 

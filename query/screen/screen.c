@@ -2,7 +2,8 @@
 #include "query/screen/screen.h"
 
 #include "common/io.h"
-#include "query/base/cmd.h"
+#include "query/base/child.h"
+#include "query/base/context.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -21,6 +22,8 @@
 
 #define REST_MS 25 /* to wait for the rest of a character */
 #define TAB     8
+/* What curses turns on for the mouse is turned off by this, whatever it was. */
+#define NO_MOUSE "\033[?1000l\033[?1006l"
 
 /* Signals that are waited for like keys, and blocked otherwise. */
 static const int waited[] = {
@@ -32,6 +35,7 @@ struct shfs_screen {
 	WINDOW *keys; /* input only: reading from it draws nothing */
 	FILE *in, *out;
 	bool color, job;
+	int pointer_row, pointer_column;
 	sigset_t before; /* signals that were blocked before */
 	struct sigaction actions[ARRAY_SIZE(waited)], crash_actions[ARRAY_SIZE(crashes)];
 };
@@ -156,6 +160,11 @@ static void init_curses(struct shfs_screen *s)
 	           use_default_colors() == OK;
 	for (size_t i = 0; s->color && i < ARRAY_SIZE(colors); i++)
 		init_pair(i + 1, colors[i], -1);
+	mouseinterval(0); /* a press is a click at once */
+	if (mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL)) {
+		now.leave_len = strlen(NO_MOUSE);
+		memcpy(now.leave, NO_MOUSE, now.leave_len);
+	}
 	remember_leave("sgr0");
 	remember_leave("rmkx");
 	remember_leave("cnorm");
@@ -343,19 +352,41 @@ static int named_key(wint_t c)
 	static const struct {
 		int curses, key;
 	} names[] = {
-		{ KEY_UP, SHFS_KEY_UP },         { KEY_DOWN, SHFS_KEY_DOWN },
-		{ KEY_LEFT, SHFS_KEY_LEFT },     { KEY_RIGHT, SHFS_KEY_RIGHT },
-		{ KEY_PPAGE, SHFS_KEY_PAGE_UP }, { KEY_NPAGE, SHFS_KEY_PAGE_DOWN },
-		{ KEY_HOME, SHFS_KEY_HOME },     { KEY_END, SHFS_KEY_END },
-		{ KEY_DC, SHFS_KEY_DELETE },     { KEY_SR, SHFS_KEY_SHIFT_UP },
-		{ KEY_SF, SHFS_KEY_SHIFT_DOWN }, { KEY_ENTER, '\r' },
-		{ KEY_BACKSPACE, 0x7f },         { KEY_RESIZE, SHFS_KEY_RESIZED },
+		{ KEY_UP, SHFS_KEY_UP },          { KEY_DOWN, SHFS_KEY_DOWN },
+		{ KEY_LEFT, SHFS_KEY_LEFT },      { KEY_RIGHT, SHFS_KEY_RIGHT },
+		{ KEY_PPAGE, SHFS_KEY_PAGE_UP },  { KEY_NPAGE, SHFS_KEY_PAGE_DOWN },
+		{ KEY_HOME, SHFS_KEY_HOME },      { KEY_END, SHFS_KEY_END },
+		{ KEY_DC, SHFS_KEY_DELETE },      { KEY_SR, SHFS_KEY_SHIFT_UP },
+		{ KEY_SF, SHFS_KEY_SHIFT_DOWN },  { KEY_ENTER, '\r' },
+		{ KEY_BACKSPACE, 0x7f },          { KEY_RESIZE, SHFS_KEY_RESIZED },
+		{ KEY_BTAB, SHFS_KEY_SHIFT_TAB }, { KEY_F(1), SHFS_KEY_HELP },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if ((int)c == names[i].curses)
 			return names[i].key;
 	return SHFS_KEY_NONE;
+}
+
+/* What the mouse did, as a key. */
+static int mouse_key(struct shfs_screen *s)
+{
+	MEVENT event;
+
+	if (getmouse(&event) != OK)
+		return SHFS_KEY_NONE;
+	s->pointer_row = event.y;
+	s->pointer_column = event.x;
+	return event.bstate & BUTTON1_PRESSED   ? SHFS_KEY_CLICK
+	       : event.bstate & BUTTON4_PRESSED ? SHFS_KEY_WHEEL_UP
+	       : event.bstate & BUTTON5_PRESSED ? SHFS_KEY_WHEEL_DOWN
+	                                        : SHFS_KEY_NONE;
+}
+
+void shfs_screen_pointer(const struct shfs_screen *s, int *row, int *column)
+{
+	*row = s->pointer_row;
+	*column = s->pointer_column;
 }
 
 /* Reads a key that is there, or returns NONE. */
@@ -369,7 +400,7 @@ static int read_key(struct shfs_screen *s, bool readable)
 	if (r == ERR)
 		return SHFS_KEY_NONE;
 	if (r == KEY_CODE_YES)
-		return named_key(c);
+		return c == KEY_MOUSE ? mouse_key(s) : named_key(c);
 	if (c == '\b')
 		return 0x7f;
 	if (c != 27)
@@ -419,6 +450,112 @@ bool shfs_screen_wait(struct shfs_screen *s, int fd)
 	int n = ppoll(fds, 2, NULL, &s->before);
 
 	return n > 0 && !fds[1].revents;
+}
+
+/* --- other programs on the terminal --- */
+
+void shfs_screen_leave(struct shfs_screen *s)
+{
+	struct termios termios;
+
+	if (isendwin())
+		reset_shell_mode();
+	else
+		endwin();
+	/* the line editor of a shell that called may have left it raw */
+	if (tcgetattr(now.tty, &termios))
+		return;
+	termios.c_iflag |= ICRNL;
+	termios.c_oflag |= OPOST | ONLCR;
+	termios.c_lflag |= ICANON | ECHO | ISIG | IEXTEN;
+	tcsetattr(now.tty, TCSADRAIN, &termios);
+}
+
+/* Becomes the program, in the child: on the terminal, with signals as they were. */
+static void exec_on_terminal(const struct shfs_screen *s, struct shfs_context *ctx,
+                             const char *const *words)
+{
+	static const int ends[] = { SIGINT, SIGQUIT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		signal(ends[i], SIG_DFL);
+	sigprocmask(SIG_SETMASK, &s->before, NULL);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		dup2(now.tty, fd);
+	_exit(shfs_context_exec(ctx, words));
+}
+
+int shfs_screen_run(struct shfs_screen *s, struct shfs_context *ctx,
+                    const char *const *words)
+{
+	/* what is typed there is not for this program; pending signals are dropped */
+	static const int typed[] = { SIGINT, SIGQUIT, SIGTSTP };
+	struct sigaction ignored = { .sa_handler = SIG_IGN }, before[ARRAY_SIZE(typed)];
+	int status;
+	pid_t pid;
+
+	for (size_t i = 0; i < ARRAY_SIZE(typed); i++)
+		sigaction(typed[i], &ignored, &before[i]);
+	pid = fork();
+	if (pid == 0)
+		exec_on_terminal(s, ctx, words);
+	status = pid < 0 ? SHFS_EXIT_FAILURE : shfs_child_wait(pid);
+	for (size_t i = 0; i < ARRAY_SIZE(typed); i++)
+		sigaction(typed[i], &before[i], NULL);
+	return status;
+}
+
+int shfs_screen_ask(struct shfs_screen *s, const char *question)
+{
+	int key;
+
+	reset_prog_mode(); /* before the question: its answer is a key, and no line */
+	tcflush(now.tty, TCIFLUSH);
+	(void)!write(now.tty, question, strlen(question));
+	do
+		key = shfs_screen_key(s, -1);
+	while (key == SHFS_KEY_RESIZED);
+	(void)!write(now.tty, "\r\n", 2);
+	return key;
+}
+
+void shfs_screen_return(struct shfs_screen *s)
+{
+	reset_prog_mode();
+	resize();
+}
+
+/* --- the clipboard --- */
+
+static void add_base64(struct shfs_buf *out, const char *text, size_t len)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+		"0123456789+/";
+
+	for (size_t i = 0; i < len; i += 3) {
+		uint32_t bits = 0;
+
+		for (size_t k = 0; k < 3; k++)
+			bits = bits << 8 | (i + k < len ? (unsigned char)text[i + k] : 0);
+		for (size_t k = 0; k < 4; k++)
+			shfs_buf_char(out, i + k > len
+			                           ? '='
+			                           : digits[bits >> (18 - 6 * k) & 63]);
+	}
+}
+
+int shfs_screen_copy(struct shfs_screen *s, const char *text, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	shfs_buf_str(&out, "\033]52;c;");
+	add_base64(&out, text, len);
+	shfs_buf_char(&out, '\a');
+	if (out.failed)
+		return -ENOMEM;
+	refresh(); /* nothing of curses stays behind it */
+	return shfs_write_all(now.tty, out.data, out.len);
 }
 
 /* --- drawing --- */

@@ -3,8 +3,10 @@
 
 #include "common/clock.h"
 #include "common/quote.h"
+#include "query/base/model.h"
 #include "query/screen/line.h"
 #include "query/screen/preview.h"
+#include "query/screen/scope.h"
 #include "query/screen/split.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@
 #define PREVIEW_MIN 40 /* a preview is made for at least so many columns */
 #define HEAD_ROWS   2
 #define AGE_COLUMNS 5 /* with the blanks after it */
+#define ALL_KINDS   (SHFS_HAY_COMMANDS | SHFS_HAY_FILES)
 #define HIT         "\033[1;32m"
 #define OFF         "\033[m"
 
@@ -23,17 +26,14 @@ struct view {
 	struct shfs_split split;
 	struct shfs_line line;
 	enum shfs_hay_kinds kinds;
+	struct shfs_scope scope;
+	struct shfs_targets marked;
+	const char *note;      /* about the last key, until the next one; NULL */
+	bool help;             /* the keys are shown */
 	bool loading, changed; /* changed: a new search is needed */
 	int64_t preview_id;    /* of the entry in the preview; 0: none */
 	bool preview_is_file;
 };
-
-const char *shfs_last_word(const char *line)
-{
-	const char *blank = strrchr(line, ' ');
-
-	return blank ? blank + 1 : line;
-}
 
 /* --- searching --- */
 
@@ -84,6 +84,17 @@ static int load_haystack_slice(struct view *v)
 	if (!r)
 		find_again(v, &before);
 	return r;
+}
+
+/* Begins to load anew, where other conditions hold or something was done. */
+static int load_again(struct view *v)
+{
+	struct shfs_search *s = v->search;
+
+	shfs_haystack_close(TAKE_PTR(s->haystack));
+	v->loading = v->changed = true;
+	v->preview_id = 0;
+	return shfs_haystack_open(s->index, ALL_KINDS, s->all, s->filter, &s->haystack);
 }
 
 /* --- the list --- */
@@ -149,7 +160,7 @@ static int show_marked_text(const struct view *v, const struct shfs_hay *hay, in
 		return -ENOMEM;
 	shfs_haystack_mark(v->search->haystack, hay, marked);
 	at = first_seen(hay, text, marked, width - (hay->is_file ? 4 : 0));
-	shfs_buf_str(out, at ? "…" : hay->below_home ? "~/" : "");
+	shfs_buf_str(out, at ? shfs_sign("…") : hay->below_home ? "~/" : "");
 	for (; at < hay->len; at = end) {
 		for (end = at; end < hay->len && marked[end] == marked[at];)
 			end++;
@@ -172,7 +183,8 @@ static int draw_item(const struct view *v, size_t rank, int row)
 
 	if (!hay)
 		return 0;
-	shfs_buf_str(&line, rank == v->split.chosen ? "> " : "  ");
+	shfs_buf_char(&line, rank == v->split.chosen ? '>' : ' ');
+	shfs_buf_char(&line, shfs_targets_has(&v->marked, hay) ? '*' : ' ');
 	shfs_buf_str(&line, hay->is_bad ? "\033[31m" : "\033[2m");
 	show_age(&line, hay->time_ns);
 	shfs_buf_str(&line, OFF);
@@ -212,10 +224,9 @@ static int show_typed_line(const struct view *v, struct shfs_buf *out)
 static int draw_head(struct view *v)
 {
 	static const char *const kinds[] = {
-		[SHFS_HAY_COMMANDS] = "commands  ^R all  ^T files",
-		[SHFS_HAY_FILES] = "files  ^T all  ^R commands",
-		[SHFS_HAY_COMMANDS | SHFS_HAY_FILES] =
-			"commands and files  ^R commands  ^T files",
+		[SHFS_HAY_COMMANDS] = "commands",
+		[SHFS_HAY_FILES] = "files",
+		[ALL_KINDS] = "commands and files",
 	};
 	const struct shfs_haystack *h = v->search->haystack;
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -226,13 +237,33 @@ static int draw_head(struct view *v)
 		shfs_screen_put(v->split.screen, 0, 0, columns, text.data, text.len,
 		                SHFS_LOOK_PLAIN);
 	text.len = 0;
-	shfs_buf_printf(&text, "  %zu/%zu%s  %s  ^/ preview", shfs_haystack_found(h),
-	                shfs_haystack_loaded(h), v->loading ? "…" : "", kinds[v->kinds]);
+	shfs_buf_printf(&text, "  %zu/%zu%s  %s", shfs_haystack_found(h),
+	                shfs_haystack_loaded(h), v->loading ? shfs_sign("…") : "",
+	                kinds[v->kinds]);
+	shfs_scope_show(&v->scope, &text);
+	if (v->marked.n)
+		shfs_buf_printf(&text, "  %zu marked", v->marked.n);
+	shfs_buf_printf(&text, "  %s", v->note ?: "F1 keys  ^R where  ^T kind");
 	if (!text.failed)
 		shfs_screen_put(v->split.screen, 1, 0, columns, text.data, text.len,
 		                SHFS_LOOK_DIM);
 	return column;
 }
+
+static const char keys[] =
+	"Enter choose         Esc leave            F1 (? on an empty line) these keys\n"
+	"Up Down, wheel move  click choose a line  ^/ preview, wheel there: scroll it\n"
+	"Tab mark, go down    Shift-Tab mark, up   (Enter and Alt keys take all marked)\n"
+	"\n"
+	"^R where: everywhere, this host, session, project, directory\n"
+	"^S end: any, succeeded, failed            ^O time: any, hour, today, 7, 30 "
+	"days\n"
+	"^T commands and files, files, commands\n"
+	"\n"
+	"Alt-S show           Alt-C what it changed\n"
+	"Alt-Y copy           (to the clipboard of the terminal, OSC 52)\n"
+	"Alt-R restore        Alt-U undo           ^X forget   (shown first, then "
+	"asked)\n";
 
 static int draw_search_screen(struct view *v)
 {
@@ -240,7 +271,14 @@ static int draw_search_screen(struct view *v)
 	int r = 0;
 
 	shfs_split_draw(split, shfs_haystack_found(v->search->haystack));
-	for (int i = 0; i < split->list.rows && !r; i++)
+	if (v->help) {
+		shfs_screen_clear(split->screen);
+		shfs_screen_put_lines(split->screen, HEAD_ROWS, 0,
+		                      shfs_screen_rows(split->screen) - HEAD_ROWS,
+		                      shfs_screen_columns(split->screen), keys,
+		                      strlen(keys), 0);
+	}
+	for (int i = 0; i < split->list.rows && !r && !v->help; i++)
 		r = draw_item(v, split->top + i, split->list.row + i);
 	shfs_screen_show(split->screen, 0, draw_head(v));
 	return r;
@@ -287,15 +325,16 @@ static int make_preview(struct view *v)
 
 /* --- keys --- */
 
-/* Shows only these kinds, or all again. A shell's line has the name of a file at its
- * end. */
-static int turn_to(struct view *v, enum shfs_hay_kinds kinds)
+/* Turns to the next kinds. A shell's line has the name of a file at its end. */
+static int turn_kinds(struct view *v)
 {
 	const char *line = v->search->query;
 
-	v->kinds = v->kinds == kinds ? SHFS_HAY_COMMANDS | SHFS_HAY_FILES : kinds;
+	v->kinds = v->kinds == ALL_KINDS        ? SHFS_HAY_FILES
+	           : v->kinds == SHFS_HAY_FILES ? SHFS_HAY_COMMANDS
+	                                        : ALL_KINDS;
 	v->changed = true;
-	if (v->search->is_line && kinds == SHFS_HAY_FILES &&
+	if (v->search->is_line && v->kinds == SHFS_HAY_FILES &&
 	    !strcmp(v->line.text.data, line))
 		return shfs_line_set(&v->line, shfs_last_word(line));
 	return 0;
@@ -312,19 +351,112 @@ static int type(struct view *v, int key)
 	return v->line.text.failed ? -ENOMEM : 0;
 }
 
+/* Marks the chosen line, or takes the mark away, and goes on to the next one. */
+static int mark(struct view *v, int key)
+{
+	const struct shfs_hay *hay = chosen(v, v->split.chosen);
+	int r = hay ? shfs_targets_toggle(&v->marked, hay) : 0;
+
+	shfs_split_key(&v->split, key == '\t' ? SHFS_KEY_DOWN : SHFS_KEY_UP,
+	               shfs_haystack_found(v->search->haystack));
+	return r;
+}
+
+/* What is not listed under other conditions cannot stay marked. */
+static int turn_scope(struct view *v, enum shfs_scope_dial dial)
+{
+	int r;
+
+	v->marked.n = 0;
+	shfs_haystack_close(TAKE_PTR(v->search->haystack)); /* it reads by the filter */
+	r = shfs_scope_turn(&v->scope, dial, v->search->index);
+	return r ? r : load_again(v);
+}
+
+/* What keys apply to: what is marked, or else the chosen line. */
+static int get_targets(const struct view *v, struct shfs_targets *out)
+{
+	const struct shfs_hay *hay = chosen(v, v->split.chosen);
+	int r = 0;
+
+	for (size_t i = 0; i < v->marked.n && !r; i++)
+		r = shfs_targets_toggle(out, &v->marked.list[i]);
+	return v->marked.n || !hay ? r : shfs_targets_toggle(out, hay);
+}
+
+static int copy_targets(struct view *v, const struct shfs_targets *targets)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = shfs_targets_text(v->search->index, targets, &text);
+
+	v->note = "copied";
+	return r ? r : shfs_screen_copy(v->split.screen, text.data, text.len);
+}
+
+/* Takes the keys of actions: 1, 0 if it is none, or a negative errno. */
+static int take_action_key(struct view *v, int key)
+{
+	static const struct {
+		int key;
+		enum shfs_action action;
+		bool changes;
+	} actions[] = {
+		{ SHFS_KEY_ALT | 's', SHFS_ACTION_SHOW, false },
+		{ SHFS_KEY_ALT | 'c', SHFS_ACTION_DIFF, false },
+		{ SHFS_KEY_ALT | 'r', SHFS_ACTION_RESTORE, true },
+		{ SHFS_KEY_ALT | 'u', SHFS_ACTION_UNDO, true },
+		{ SHFS_KEY_CTRL('X'), SHFS_ACTION_FORGET, true },
+	};
+	struct shfs_search *s = v->search;
+	_cleanup_targets_ struct shfs_targets targets = { 0 };
+	size_t i = 0;
+	int r;
+
+	while (i < ARRAY_SIZE(actions) && actions[i].key != key)
+		i++;
+	if (i == ARRAY_SIZE(actions) && key != (SHFS_KEY_ALT | 'y'))
+		return 0;
+	r = get_targets(v, &targets);
+	if (r || !targets.n)
+		return r ? r : 1;
+	if (i == ARRAY_SIZE(actions))
+		return copy_targets(v, &targets) ?: 1;
+	if (actions[i].changes) { /* nothing is read meanwhile, and ids may end */
+		shfs_haystack_close(TAKE_PTR(s->haystack));
+		v->marked.n = 0;
+	}
+	r = shfs_targets_act(s->ctx, s->index, v->split.screen, actions[i].action,
+	                     &targets);
+	v->preview_id = 0;
+	if (!r && actions[i].changes)
+		r = load_again(v);
+	return r ? r : 1;
+}
+
 enum { GO_ON, CHOSE, LEFT };
 
 static int take_search_key(struct view *v, int key, int *end)
 {
+	int r;
+
+	v->note = NULL;
+	if (v->help && key != SHFS_KEY_RESIZED && key != SHFS_KEY_GONE) {
+		v->help = false;
+		return 0;
+	}
 	switch (key) {
 	case '\r':
-		*end = chosen(v, v->split.chosen) ? CHOSE : LEFT;
+		*end = v->marked.n || chosen(v, v->split.chosen) ? CHOSE : LEFT;
 		return 0;
-	case SHFS_KEY_CTRL('X'):
-		if (v->search->is_line || !chosen(v, v->split.chosen))
-			return 0;
-		v->search->forget = true;
-		*end = CHOSE;
+	case '\t':
+	case SHFS_KEY_SHIFT_TAB:
+		return mark(v, key);
+	case '?':
+		if (v->line.text.len)
+			break;
+		/* fallthrough */
+	case SHFS_KEY_HELP:
+		v->help = true;
 		return 0;
 	case SHFS_KEY_CTRL('D'):
 		if (v->line.text.len)
@@ -338,16 +470,21 @@ static int take_search_key(struct view *v, int key, int *end)
 		*end = LEFT;
 		return 0;
 	case SHFS_KEY_CTRL('R'):
-		return turn_to(v, SHFS_HAY_COMMANDS);
+		return turn_scope(v, SHFS_SCOPE_PLACE);
+	case SHFS_KEY_CTRL('S'):
+		return turn_scope(v, SHFS_SCOPE_END);
+	case SHFS_KEY_CTRL('O'):
+		return turn_scope(v, SHFS_SCOPE_AGE);
 	case SHFS_KEY_CTRL('T'):
-		return turn_to(v, SHFS_HAY_FILES);
+		return turn_kinds(v);
 	case SHFS_KEY_RESIZED:
 		v->preview_id = 0; /* it was made for other columns */
 		return 0;
 	}
 	if (shfs_split_key(&v->split, key, shfs_haystack_found(v->search->haystack)))
 		return 0;
-	return type(v, key);
+	r = take_action_key(v, key);
+	return r ? MIN(r, 0) : type(v, key);
 }
 
 /* Runs until something is chosen, or the user leaves. */
@@ -375,7 +512,7 @@ static int run_search_screen(struct view *v, int *end)
 	return r;
 }
 
-int shfs_search_choose(struct shfs_search *s, struct shfs_hay *out)
+int shfs_search_choose(struct shfs_search *s, struct shfs_targets *out)
 {
 	struct view v = { .search = s,
 		          .kinds = s->kinds,
@@ -385,6 +522,8 @@ int shfs_search_choose(struct shfs_search *s, struct shfs_hay *out)
 	int r, code, end = GO_ON;
 
 	r = shfs_line_set(&v.line, s->query);
+	if (!r)
+		r = shfs_scope_begin(&v.scope, s->filter, s->index);
 	code = r ? SHFS_EXIT_FAILURE
 	         : shfs_screen_open(shfs_context_screen_color(s->ctx), !s->is_line,
 	                            &v.split.screen);
@@ -393,9 +532,11 @@ int shfs_search_choose(struct shfs_search *s, struct shfs_hay *out)
 		shfs_screen_close(v.split.screen);
 	}
 	if (!code && !r && end == CHOSE)
-		*out = *chosen(&v, v.split.chosen);
-	else if (!code)
+		r = get_targets(&v, out);
+	if (!code && (r || end != CHOSE))
 		code = r ? shfs_fail_index(s->index, r) : SHFS_EXIT_NOT_FOUND;
+	shfs_targets_clear(&v.marked);
+	shfs_scope_clear(&v.scope);
 	shfs_line_clear(&v.line);
 	shfs_split_clear(&v.split);
 	return code;

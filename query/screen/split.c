@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/screen/split.h"
+#include "query/base/model.h"
 
 #include <string.h>
 
-#define BESIDE_MIN 100 /* columns of a screen with the text beside the list */
-#define BELOW_MIN  14  /* rows of a screen with the text below the list */
+#define BESIDE_MIN  100 /* columns of a screen with the text beside the list */
+#define BELOW_MIN   14  /* rows of a screen with the text below the list */
+#define WHEEL_LINES 3   /* of the text, for each turn of the wheel */
 
 void shfs_split_clear(struct shfs_split *s)
 {
@@ -34,7 +36,7 @@ static void lay_out(struct shfs_split *s)
 
 static void draw_border(const struct shfs_split *s)
 {
-	const char *line = s->side.column ? "│" : "─";
+	const char *line = s->side.column ? shfs_sign("│") : shfs_sign("─");
 	int n = s->side.column ? s->side.rows : s->side.columns;
 
 	for (int i = 0; i < n; i++)
@@ -81,6 +83,30 @@ static void scroll_by(struct shfs_split *s, int by)
 	s->scrolled = MAX(MIN(s->scrolled + by, s->lines - 1), 0);
 }
 
+static bool is_in(const struct shfs_area *a, int row, int column)
+{
+	return row >= a->row && row < a->row + a->rows && column >= a->column &&
+	       column < a->column + a->columns;
+}
+
+/* The wheel scrolls what lies under it; a click chooses a line. */
+static void use_mouse(struct shfs_split *s, int key, size_t n)
+{
+	int row, column, by = key == SHFS_KEY_WHEEL_UP ? -1 : 1;
+
+	shfs_screen_pointer(s->screen, &row, &column);
+	if (is_in(&s->list, row, column)) {
+		size_t line = s->top + (row - s->list.row);
+
+		if (key != SHFS_KEY_CLICK)
+			move_by(s, by, n);
+		else if (line < n)
+			s->chosen = line;
+	} else if (key != SHFS_KEY_CLICK && is_in(&s->side, row, column)) {
+		scroll_by(s, WHEEL_LINES * by);
+	}
+}
+
 bool shfs_split_key(struct shfs_split *s, int key, size_t n)
 {
 	int page = MAX(s->list.rows - 1, 1);
@@ -110,6 +136,11 @@ bool shfs_split_key(struct shfs_split *s, int key, size_t n)
 		return true;
 	case SHFS_KEY_CTRL('_'):
 		s->alone = !s->alone;
+		return true;
+	case SHFS_KEY_CLICK:
+	case SHFS_KEY_WHEEL_UP:
+	case SHFS_KEY_WHEEL_DOWN:
+		use_mouse(s, key, n);
 		return true;
 	case SHFS_KEY_CTRL('L'):
 		shfs_screen_refresh(s->screen);

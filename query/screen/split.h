@@ -28,5 +28,6 @@ void shfs_split_clear(struct shfs_split *split);
 /* Begins drawing: computes the areas, clears the screen, draws border and text. */
 void shfs_split_draw(struct shfs_split *split, size_t n_lines);
 
-/* Handles the key, if it moves in a list of n lines or in the text, or hides the text. */
+/* Handles the key or the mouse, if it moves in a list of n lines or in the text, or hides
+ * the text. */
 bool shfs_split_key(struct shfs_split *split, int key, size_t n_lines);

@@ -88,6 +88,10 @@ _must_check_ int shfs_index_ingest(struct shfs_index *index, const char *hook_di
 _must_check_ int shfs_index_ingest_within(struct shfs_index *index, const char *hook_dir,
                                           unsigned ms, uint64_t *left_bytes);
 
+/* Called while the journal is ingested, by the thread that does it: how many of the bytes
+ * on the disk that were new have been read. NULL: it is not. */
+extern void (*shfs_ingest_progress)(uint64_t done_bytes, uint64_t all_bytes);
+
 /* Limits of a transaction: records, and milliseconds; tests set less. */
 extern unsigned shfs_ingest_batch, shfs_ingest_batch_ms;
 

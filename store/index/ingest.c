@@ -765,6 +765,27 @@ static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 
 /* --- the whole --- */
 
+void (*shfs_ingest_progress)(uint64_t done_bytes, uint64_t all_bytes);
+
+static uint64_t count_left(const struct sources *s)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		bytes += s->list[i].left_bytes;
+	return bytes;
+}
+
+/* Says that one more file was read. */
+static void say_progress(const struct walk *w, const struct source *one,
+                         uint64_t *done_bytes)
+{
+	*done_bytes += one->left_bytes;
+	if (shfs_ingest_progress)
+		shfs_ingest_progress(*done_bytes,
+		                     count_left(&w->logs) + count_left(&w->segments));
+}
+
 /*
  * Ingests all files. 1: the time is over.
  *
@@ -778,6 +799,7 @@ static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_dir,
                       int *not_copied)
 {
+	uint64_t done_bytes = 0;
 	int r = walk_files(w, SHFS_JOURNAL_SEGMENTS);
 
 	if (!r && hook_dir)
@@ -787,8 +809,10 @@ static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_
 		           strerrordesc_np(-*not_copied));
 	if (!r)
 		r = walk_files(w, SHFS_JOURNAL_HOOK_LOGS);
-	for (size_t i = 0; i < w->logs.n && !r; i++)
+	for (size_t i = 0; i < w->logs.n && !r; i++) {
 		r = hook_log_ingest(ing, &w->logs.list[i]);
+		say_progress(w, &w->logs.list[i], &done_bytes);
+	}
 	/* News of hook logs are applied before accesses are attributed by them. */
 	if (!r)
 		r = shfs_news_apply(ing);
@@ -797,8 +821,10 @@ static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_
 	for (size_t i = 0; i < w->segments.n && !r; i++)
 		if (!w->segments.list[i].known)
 			r = producer_ingest(ing, &w->segments.list[i]);
-	for (size_t i = 0; i < w->segments.n && !r; i++)
+	for (size_t i = 0; i < w->segments.n && !r; i++) {
 		r = segment_ingest(ing, &w->segments.list[i]);
+		say_progress(w, &w->segments.list[i], &done_bytes);
+	}
 	return r;
 }
 
@@ -866,11 +892,7 @@ static int measure_left(struct shfs_ingest *ing, uint64_t *out_bytes)
 
 	if (!r)
 		r = walk_files(&w, SHFS_JOURNAL_HOOK_LOGS);
-	*out_bytes = 0;
-	for (size_t i = 0; i < w.segments.n; i++)
-		*out_bytes += w.segments.list[i].left_bytes;
-	for (size_t i = 0; i < w.logs.n; i++)
-		*out_bytes += w.logs.list[i].left_bytes;
+	*out_bytes = count_left(&w.segments) + count_left(&w.logs);
 	return r;
 }
 

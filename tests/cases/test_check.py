@@ -328,7 +328,7 @@ def test_progress_on_a_terminal(kept):
     """Only there, and only on standard error."""
     shell = kept.shell()
     shown = shell.run("shfs check --read-data > /dev/null")
-    assert re.search(r"\d+ %  [\d.]+ \w+ of [\d.]+ \w+", shown), repr(shown)
+    assert re.search(r"checking the store, \d+ s, [\d.]+ of [\d.]+ MiB", shown), repr(shown)
     assert "no flaws" in shell.run("shfs check --read-data 2> err")
     assert shell.run("wc -c < err").strip() == "0"
 

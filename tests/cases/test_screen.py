@@ -169,12 +169,12 @@ def test_keys_of_search(screen):
     t.type("\x1bOD\x7f")
     t.expect("> übr")
     t.type("\x05\x15\x14")
-    t.expect("files  ^T all")
-    t.wait(lambda _: listed(t)[:1] == ["loop.txt@1"], "all files")
-    t.type("\x12")
-    t.expect("commands  ^R all")
-    t.type("\x12")
     t.expect("commands and files")
+    t.type("\x14")
+    t.wait(lambda _: listed(t)[:1] == ["loop.txt@1"], "all files")
+    assert "  files  F1" in t.lines()[1]
+    t.type("\x14")
+    t.expect("  commands  F1")
     t.type(ESC)
     assert t.end() == 3 and t.is_restored()
 
@@ -189,8 +189,11 @@ def test_forget_from_the_screen(screen, shfs):
         t.type("\x18")
         t.expect("Forget this? It cannot be brought back.")
         t.type(f"{answer}\r")
-        assert t.end() == (4 if answer == "n" else 0)
-        assert said.encode() in t.raw
+        t.expect(said, "any key: back")
+        t.type("x")
+        t.expect("  1/" if answer == "n" else "  0/")
+        t.type(ESC)
+        assert t.end() == 3
     assert "seq 20" not in shfs("history", "--all").stdout and shfs("log", "numbers.txt", check=3)
 
 
@@ -472,7 +475,7 @@ def test_key(study, kind):
     k.t.type("wc -l tab\x18s")
     k.t.expect("> wc -l tab", "  0/")
     k.t.type("\x14")
-    k.t.expect("> tab", "files")
+    k.t.expect("> tab", "  files  ")
     k.t.type(ENTER)
     k.t.expect("ready> wc -l data/table.csv")
     assert k.line() == "wc -l data/table.csv"
@@ -482,7 +485,7 @@ def test_key(study, kind):
     k.t.type("it's\\ ")
     k.t.expect("it's \"$x\".txt@1")
     k.t.type("\x14")
-    k.t.expect("files  ^T")
+    k.t.expect("  files  F1")
     k.t.type(ENTER)
     k.t.expect("ready> cat ")
     assert k.line() == {"fish": "cat 'it\\'s \"$x\".txt'"}.get(kind, "cat 'it'\\''s \"$x\".txt'")
@@ -557,3 +560,24 @@ def test_a_line_while_it_takes_its_time(sandbox, mounted, shfs, shell):
     sh.wait()
     assert "reading the archive" not in sandbox.sh(slow.replace("other", "third")).stderr
     assert "reading" not in sh.run("shfs reindex")
+
+
+@pytest.mark.timeout(300)
+def test_how_much_is_done(sandbox, shell):
+    """Where the size is known, the line says how much of it is done: of a journal, of an archive."""
+    generator = os.path.join(os.environ["SHFS_TEST_BUILD"], "bench/gen-journal")
+    number = 5000
+    while True:  # until it takes long enough for a line
+        store = f"{sandbox.home}/made-{number}"
+        sandbox.run(generator, store, "--commands", number, "--accesses", 3 * number, "--files", number // 2, timeout=120)
+        begun = time.monotonic()
+        sandbox.shfs("--store", store, "reindex", timeout=120)
+        if time.monotonic() - begun > 3:
+            break
+        number *= 2
+    sh = shell("bash", init=False)
+    amount = r", \d+ s, [\d.]+ of [\d.]+ MiB"
+    assert re.search("reading the journal" + amount, sh.run(f"shfs --store {store} reindex", timeout=120))
+    sandbox.shfs("--store", store, "export", "tar", "-o", f"{sandbox.home}/all.tar", timeout=120)
+    said = sh.run(f"shfs --store {sandbox.home}/other import {sandbox.home}/all.tar", timeout=120)
+    assert "imported: " in said and "reading the archive" in said

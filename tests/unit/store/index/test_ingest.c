@@ -832,6 +832,44 @@ static void test_gap_of_another_boot(void **state)
 	kit_close(&k);
 }
 
+static struct {
+	uint64_t done, all;
+	int n;
+} said;
+
+static void hear_progress(uint64_t done_bytes, uint64_t all_bytes)
+{
+	assert_true(done_bytes >= said.done && done_bytes <= all_bytes && all_bytes);
+	assert_true(!said.n || all_bytes == said.all);
+	said.done = done_bytes;
+	said.all = all_bytes;
+	said.n++;
+}
+
+/* Each file that has news counts, once, with the bytes that are new: so all of them are
+ * counted in the end, and none by an ingest that finds nothing. */
+static void test_progress(void **state)
+{
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount_at(&k, KIT_ROOT, 3000);
+	shfs_ingest_progress = hear_progress;
+	for (int i = 1; i < 4; i++) {
+		memset(&said, 0, sizeof(said));
+		kit_write(&k, kit_process(&k, 1000 + i, 3000 + i, 900, 1000), "file",
+		          4000 + i, kit_content(&k, "1", 4000 + i));
+		kit_ingest(&k);
+		assert_true(said.n > 0 && said.all > 0);
+		assert_true(said.done == said.all);
+		memset(&said, 0, sizeof(said));
+		kit_ingest(&k);
+		assert_true(said.done == 0);
+	}
+	shfs_ingest_progress = NULL;
+	kit_close(&k);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_rows),
 	cmocka_unit_test(test_again_changes_nothing),
@@ -854,6 +892,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gap),
 	cmocka_unit_test(test_gap_without_news),
 	cmocka_unit_test(test_gap_of_another_boot),
+	cmocka_unit_test(test_progress),
 };
 
 int main(int argc, char **argv)
