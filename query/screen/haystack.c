@@ -17,17 +17,17 @@
 	" " text " || coalesce((SELECT '  # ' || group_concat(iif(n.tag = '', n.text,"   \
 	" '#' || n.tag), ' ') FROM v_note n WHERE " condition "), '') "
 
+#define NOTED_COMMAND WITH_NOTES("text", "n.command = c.id")
+#define NOTED_FILE    WITH_NOTES("path", "n.command = '' AND n.path = f.path")
+
 #define COMMANDS                                                                         \
-	"SELECT command_id, begin_ns, iif(noted, " WITH_NOTES(                           \
-		"text",                                                                  \
-		"n.command = c.id") ", text), status FROM v_command c WHERE NOT hidden"
+	"SELECT command_id, begin_ns, iif(noted, " NOTED_COMMAND ", text), status"       \
+	" FROM v_command c WHERE NOT hidden"
 /* Newest first: a later row with the same text is an earlier run. */
 #define NEWEST_FIRST " ORDER BY begin_ns DESC"
 #define FILES                                                                            \
-	"SELECT file_id, last_ns, " WITH_NOTES(                                          \
-		"path",                                                                  \
-		"n.command = '' AND n.path = f.path") ", versions, present FROM v_file " \
-	                                              "f WHERE NOT directory"
+	"SELECT file_id, last_ns, " NOTED_FILE ", versions, present FROM v_file f"       \
+	" WHERE NOT directory"
 /* Before and behind the statement of a filter. */
 #define CHOSEN          "(WITH chosen(kind, id, time) AS MATERIALIZED ("
 #define OF_COMMANDS     " AND command_id IN " CHOSEN
