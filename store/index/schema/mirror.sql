@@ -121,7 +121,12 @@ CREATE VIEW v_session AS
 SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns, end_ns, commands,
 	invoker, session_caller(session_id) AS caller_id, origin
 FROM m_session;
-CREATE VIEW v_command AS SELECT * FROM m_command;
+-- Notes are not published.
+CREATE VIEW v_note AS
+SELECT 0 AS note_id, '' AS command, '' AS path, 0 AS version_ns, '' AS tag, '' AS text, 0 AS time_ns,
+	'' AS host
+WHERE 0;
+CREATE VIEW v_command AS SELECT *, 0 AS noted FROM m_command;
 CREATE VIEW v_definition AS SELECT * FROM m_definition;
 CREATE VIEW v_process AS SELECT * FROM m_process;
 CREATE VIEW v_loose_process AS SELECT * FROM m_process WHERE command_id IS NULL;
