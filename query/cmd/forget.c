@@ -44,6 +44,7 @@ struct job {
 	                        * all are there */
 	struct shfs_forget_stats stats;
 	bool show, finished; /* finished: an interrupted one was completed */
+	bool notes_stay; /* notes have the text that is asked for, among other things */
 	size_t shown;
 	struct shfs_buf out;
 };
@@ -328,22 +329,31 @@ static int choose_forgotten(struct job *j)
 	return r || of_versions ? r : take_accesses(j);
 }
 
+#define NOTES "SELECT note_id FROM v_note_record WHERE "
+
 /* Takes the notes with that text or tag, replaced and removed ones too, whatever they are
  * about: if it is all that is asked for. */
 static int take_notes(struct job *j)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	const char *text = shfs_filter_text(&commands, SHFS_FILTER_GREP);
+	const char *grep = shfs_filter_text(&commands, SHFS_FILTER_GREP);
+	const char *text = grep ?: shfs_filter_text(&commands, SHFS_FILTER_REGEX);
+	bool alone = commands.n == 1 && !commands.no_command && !j->of_files;
 	int r;
 
-	if (commands.n != 1 || !text || commands.no_command || j->of_files)
+	j->notes_stay = false;
+	if (!text)
 		return 0;
 	r = shfs_rows_open_str(j->index,
-	                       "SELECT note_id FROM v_note_record"
-	                       " WHERE instr(text, ?1) > 0 OR instr(tag, ?1) > 0",
+	                       grep ? NOTES "instr(text, ?1) > 0 OR instr(tag, ?1) > 0"
+	                            : NOTES "text REGEXP ?1 OR tag REGEXP ?1",
 	                       text, &rows);
-	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = shfs_forget_add(j->forget, SHFS_FORGET_NOTE, shfs_rows_int(rows, 0));
+	while (!r && !j->notes_stay && (r = shfs_rows_next(rows)) > 0) {
+		j->notes_stay = !alone;
+		r = alone ? shfs_forget_add(j->forget, SHFS_FORGET_NOTE,
+		                            shfs_rows_int(rows, 0))
+		          : 0;
+	}
 	return r;
 }
 
@@ -384,6 +394,13 @@ static int job_begin(struct job *j, bool to_forget)
 	return r ? explain_forget_failure(j, r) : code;
 }
 
+static void hint_at_notes(const struct job *j)
+{
+	if (j->notes_stay)
+		shfs_hint("notes have that text, too, and stay: --grep or --regex alone "
+		          "takes them");
+}
+
 /* 0; an exit code, or -1: nothing is left to do. */
 static int check_any(const struct job *j)
 {
@@ -394,6 +411,7 @@ static int check_any(const struct job *j)
 	if (j->finished)
 		return -1;
 	shfs_error("nothing matches, so nothing is forgotten");
+	hint_at_notes(j);
 	return SHFS_EXIT_NOT_FOUND;
 }
 
@@ -608,11 +626,12 @@ static int do_it(struct job *j)
 	if (r)
 		return explain_forget_failure(j, r);
 	code = opts.json ? json_forget(j, true) : show_forgotten(j, stdout, "forgotten");
-	if (!code)
-		hint_at_remotes(j);
-	if (!code)
-		hint_at_databases(j);
-	return code;
+	if (code)
+		return code;
+	hint_at_notes(j);
+	hint_at_remotes(j);
+	hint_at_databases(j);
+	return 0;
 }
 
 /* Completes an interrupted forget. */

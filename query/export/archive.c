@@ -113,6 +113,14 @@ static int forget_unchosen(struct part *p, const char *sql, const struct shfs_id
 	return r;
 }
 
+/* Of what is not in the index, as the past of a third store. */
+#define STRAY_NOTES                                                                      \
+	"SELECT n.note_id FROM v_note_record n"                                          \
+	" WHERE NOT EXISTS (SELECT 1 FROM v_command c WHERE c.id = n.command)"           \
+	" AND NOT EXISTS (SELECT 1 FROM v_path p WHERE p.dir = path_dir(n.path)"         \
+	"  AND p.name_key = name_key(path_name(n.path)) AND +p.name = "                  \
+	"path_name(n.path))"
+
 static int choose_archived_part(struct part *p)
 {
 	int r = find_files_of_paths(p);
@@ -132,6 +140,9 @@ static int choose_archived_part(struct part *p)
 		                    "SELECT process_id FROM v_loose_process"
 		                    " WHERE session_id IS NULL AND n_accesses > 0",
 		                    &p->processes, SHFS_FORGET_PROCESS);
+	if (!r)
+		r = forget_unchosen(p, STRAY_NOTES, &(struct shfs_ids){ 0 },
+		                    SHFS_FORGET_NOTE);
 	return r;
 }
 

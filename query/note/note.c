@@ -215,35 +215,67 @@ static int write_notes(struct shfs_context *ctx, struct shfs_index *index,
 	return r == -EBUSY ? SHFS_EXIT_REFUSED : SHFS_EXIT_FAILURE;
 }
 
-/* Takes secrets out of a text, as out of a command's. An exit code. */
-static int redact_text(struct shfs_context *ctx, struct shfs_buf *text)
+/* Takes secrets out of a text, as out of a command's. 1: there were some; -ENOMEM. */
+static int redact_text(struct shfs_redactor *redactor, struct shfs_buf *text)
+{
+	_cleanup_free_ char *clean = NULL;
+	size_t len = 0;
+	int r;
+
+	shfs_buf_reserve(text, 1);
+	if (text->failed)
+		return -ENOMEM;
+	text->data[text->len] = '\0';
+	r = shfs_redact(redactor, text->data, text->len, false, &clean, &len);
+	if (r <= 0)
+		return r;
+	text->len = 0;
+	shfs_buf_add(text, clean, len + 1);
+	text->len = len;
+	return text->failed ? -ENOMEM : 1;
+}
+
+/* Of a tag nothing would be left. */
+static int refuse_secret_tags(struct shfs_redactor *redactor)
+{
+	for (size_t i = 0; i < opts.n_tags; i++) {
+		_cleanup_buf_ struct shfs_buf tag = { 0 };
+		int r;
+
+		shfs_buf_str(&tag, opts.tags[i]);
+		r = redact_text(redactor, &tag);
+		if (r < 0)
+			return r;
+		if (r) {
+			shfs_error("a tag looks like a secret");
+			return SHFS_EXIT_USAGE;
+		}
+	}
+	return 0;
+}
+
+/* An exit code. */
+static int keep_no_secret(struct shfs_context *ctx, struct shfs_buf *text)
 {
 	struct shfs_redactor *redactor = NULL;
 	int code = 0, r;
 	const struct shfs_config *config = shfs_context_config(ctx, &code);
-	char *clean = NULL;
-	size_t len = 0;
 
 	if (!config)
 		return code;
-	shfs_buf_reserve(text, 1);
-	r = text->failed ? -ENOMEM : shfs_secrets_redactor(config, &redactor);
-	if (!r) {
-		text->data[text->len] = '\0';
-		r = shfs_redact(redactor, text->data, text->len, false, &clean, &len);
-	}
-	if (r > 0) {
-		shfs_warn("a secret was taken out of the note");
-		text->len = 0;
-		shfs_buf_add(text, clean, len + 1);
-		text->len = len;
-	}
-	free(clean);
+	r = shfs_secrets_redactor(config, &redactor);
+	if (!r && !opts.remove)
+		r = code = refuse_secret_tags(redactor);
+	if (!r)
+		r = redact_text(redactor, text);
 	shfs_redactor_free(redactor);
-	if (r >= 0 && !text->failed)
-		return 0;
-	shfs_no_memory();
-	return SHFS_EXIT_FAILURE;
+	if (r < 0) {
+		shfs_no_memory();
+		return SHFS_EXIT_FAILURE;
+	}
+	if (r && !code)
+		shfs_warn("a secret was taken out of the note");
+	return code;
 }
 
 static int change_notes(struct shfs_context *ctx, struct shfs_index *index,
@@ -256,7 +288,7 @@ static int change_notes(struct shfs_context *ctx, struct shfs_index *index,
 
 	for (int i = 0; i < argc; i++)
 		shfs_buf_printf(&text, "%s%s", i ? " " : "", argv[i]);
-	code = redact_text(ctx, &text);
+	code = keep_no_secret(ctx, &text);
 	if (code)
 		return code;
 	if (text.len > SHFS_NOTE_TEXT_MAX) {

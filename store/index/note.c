@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define ID_DIGITS 16 /* of a command */
+#define ID_DIGITS 16              /* of a command */
+#define NS_MAX    (INT64_MAX / 2) /* in 2116; a writer adds to it */
 
 static bool is_id(struct shfs_bytes id)
 {
@@ -31,12 +32,7 @@ static bool is_plausible(const struct shfs_rec_note *n)
 	return (of_command ? is_id(n->command) && !n->path.len : is_absolute(n->path)) &&
 	       is_text(n->tag, SHFS_NOTE_TAG_MAX) &&
 	       is_text(n->text, SHFS_NOTE_TEXT_MAX) && n->removed <= 1 &&
-	       !(n->tag.len && n->text.len);
-}
-
-static int64_t sane_ns(int64_t ns)
-{
-	return MAX(-INT64_MAX / 4, MIN(ns, INT64_MAX / 4));
+	       !(n->tag.len && n->text.len) && n->time_ns >= 0 && n->time_ns < NS_MAX;
 }
 
 int shfs_note_add(struct shfs_ingest *ing, const struct shfs_record *rec)
@@ -58,9 +54,9 @@ int shfs_note_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 			" ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
 			shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
 			shfs_arg_text(n->command), shfs_arg_text(path),
-			shfs_arg_int(sane_ns(n->version_ns)), shfs_arg_text(n->tag),
+			shfs_arg_int(n->version_ns), shfs_arg_text(n->tag),
 			shfs_arg_text(n->text), shfs_arg_int(n->removed),
-			shfs_arg_int(sane_ns(n->time_ns)));
+			shfs_arg_int(n->time_ns));
 	if (!r)
 		ing->row = sqlite3_last_insert_rowid(ing->index->db);
 	return r;

@@ -210,6 +210,8 @@ def test_secrets_and_forget(sandbox):
     assert "secret" in result.stderr and listed(sandbox)[ids[0]] == ("curl --password [redacted] x", [])
     assert not places(sandbox.store, SECRET.encode())
 
+    assert "secret" in sandbox.shfs("note", ids[0], "--tag", "ghp_" + "a1B2c3D4" * 5, check=2).stderr
+
     words = "my-word-of-old", "my-word-of-b", "my-word-that-stays", "my-word-of-a-command"
     sandbox.shfs("note", ids[1], f"says {words[0]} here")
     sandbox.shfs("note", ids[1], "says no more")
@@ -220,7 +222,9 @@ def test_secrets_and_forget(sandbox):
         assert places(sandbox.store, word.encode()), word
     dry = json.loads(sandbox.shfs("forget", "--dry-run", "--json", "--grep", words[0]).stdout)
     assert (dry["notes"], dry["commands"]) == (1, 0)
-    assert "1 note" in sandbox.shfs("forget", "--yes", "--grep", words[0]).stdout
+    said = sandbox.shfs("forget", "--dry-run", "--grep", words[0], "--since", "1 hour ago", check=False).stderr
+    assert "nothing matches" in said and "notes have that text" in said
+    assert "1 note" in sandbox.shfs("forget", "--yes", "--regex", "my-word-of-[o]ld").stdout
     sandbox.shfs("forget", "--yes", "b.txt")
     sandbox.shfs("forget", "--yes", "--command", ids[3])
     for word in words[:2] + words[3:]:
