@@ -75,7 +75,7 @@ enum shfs_config_reader {
 	SHFS_CONFIG_MOUNTS,   /* a new mount */
 	SHFS_CONFIG_SHELLS,   /* a new shell */
 	SHFS_CONFIG_BOTH,
-	SHFS_CONFIG_INGEST, /* a new background ingest */
+	SHFS_CONFIG_INGEST, /* the background ingest, at its next round */
 };
 
 /* The parser of a key's value. */

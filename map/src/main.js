@@ -102,11 +102,9 @@ function start(data, live) {
 		byId('made').textContent =
 			`Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
 			(data.contents_left_out ? ` ${count(data.contents_left_out, 'content')} not embedded, for their size.` : '');
-		if (data.gaps.length) {
-			byId('gaps').hidden = false;
-			byId('gaps').textContent =
-				`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
-		}
+		byId('gaps').hidden = !data.gaps.length; // also what was said of a load that failed
+		byId('gaps').textContent =
+			`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
 	}
 	head();
 	byId('nothing').hidden = model.commands.length > 0;
@@ -358,12 +356,13 @@ function start(data, live) {
 	filters.fill(false);
 	address.pending = !address.follow() && Boolean(live);
 	globalThis.shfsMap = { model, timeline, graph, go }; // for who looks into it
-	if (live)
-		goOn(live, { model, timeline, graph, filters, address, head }).catch((error) => {
-			byId('gaps').hidden = false;
-			byId('gaps').textContent = `Not all of it could be loaded: ${error.message}`;
-		});
+	if (live) goOn(live, { model, timeline, graph, filters, address, head }).catch(sayNotAll);
 	document.documentElement.dataset.ready = 'yes';
+}
+
+function sayNotAll(error) {
+	byId('gaps').hidden = false;
+	byId('gaps').textContent = `Not all of it could be loaded: ${error.message}`;
 }
 
 // The rest of a page that is served: the commands before, what is stale.
@@ -395,7 +394,7 @@ async function goOn(live, { model, timeline, graph, filters, address, head }) {
 	}
 	await load();
 	byId('earlier').hidden = false;
-	byId('earlier').addEventListener('click', () => live.further().then(load));
+	byId('earlier').addEventListener('click', () => live.further().then(load).catch(sayNotAll));
 	// what the address asks for may be long ago
 	while (address.pending && live.data.cut) await live.further().then(load);
 	if (address.pending) byId('lost').hidden = false;

@@ -43,22 +43,34 @@ static void begin_section(struct report *r, const char *title)
 
 /* --- versions --- */
 
-/* The name of the distribution, as its own file has it. */
+/* Adds a value of os-release that has the form that os-release(5) asks for: no blanks. A
+ * name for people can be any text. */
+static void add_release_value(struct report *r, const char *text, const char *key)
+{
+	const char *value = strstr(text, key);
+	size_t len;
+
+	if (!value)
+		return;
+	value += strlen(key);
+	value += *value == '"' || *value == '\'';
+	len = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+	if (len && strchr("\n\"'", value[len])) { /* or at the end */
+		shfs_buf_char(&r->out, ' ');
+		shfs_buf_add(&r->out, value, len);
+	}
+}
+
 static void add_distribution(struct report *r)
 {
-	static const char key[] = "\nPRETTY_NAME=";
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	const char *name;
 
 	shfs_buf_char(&text, '\n');
 	if (shfs_read_file_at(AT_FDCWD, "/etc/os-release", RELEASE_MAX, &text))
 		return;
-	name = strstr(text.data, key);
-	if (!name)
-		return;
-	name += strlen(key);
-	shfs_buf_str(&r->out, "distribution: ");
-	shfs_buf_add(&r->out, name, strcspn(name, "\n"));
+	shfs_buf_str(&r->out, "distribution:");
+	add_release_value(r, text.data, "\nID=");
+	add_release_value(r, text.data, "\nVERSION_ID=");
 	shfs_buf_char(&r->out, '\n');
 }
 
@@ -69,9 +81,10 @@ static void add_versions(struct report *r)
 	begin_section(r, "versions");
 	shfs_buf_printf(&r->out, "shfs: %s\ncompiler: %s\nlibc: %s\n", SHFS_VERSION,
 	                __VERSION__, gnu_get_libc_version());
-	if (!uname(&kernel)) /* not its nodename */
-		shfs_buf_printf(&r->out, "kernel: %s %s\n", kernel.release,
-		                kernel.machine);
+	if (!uname(&kernel)) /* not its nodename; behind the number is any text */
+		shfs_buf_printf(&r->out, "kernel: %.*s %s\n",
+		                (int)strspn(kernel.release, "0123456789."),
+		                kernel.release, kernel.machine);
 	add_distribution(r);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs ingest`: read the journal into the index. */
-#include "query/base/cmd.h"
+#include "query/base/context.h"
 #include "query/base/mounts.h"
 #include "query/care/prune.h"
 
 #include "common/clock.h"
 #include "common/debug.h"
 #include "common/io.h"
+#include "common/path.h"
 #include "common/proc.h"
 #include "store/journal/runtime.h"
 
@@ -43,9 +44,10 @@ static struct {
  */
 struct follower {
 	const char *store_path;
-	int mountinfo;  /* poll reports changes of the table of mounts */
-	char *hook_dir; /* shfs_runtime_hook_dir */
-	int changes;    /* inotify on it; -1: it does not exist */
+	char *config_path; /* absolute */
+	int mountinfo;     /* poll reports changes of the table of mounts */
+	char *hook_dir;    /* shfs_runtime_hook_dir */
+	int changes;       /* inotify on it; -1: it does not exist */
 	int lock;
 	int *ids; /* of all mounts of shfs, at the last look */
 	size_t n_ids;
@@ -106,6 +108,20 @@ static void follower_dropped(const struct shfs_store *store, const char *file,
 		follower_log(store, text.data, -EBADMSG);
 }
 
+/* Reads the limit anew, which may have been set meanwhile. While the configuration cannot
+ * be read, the last one holds. */
+static void follower_read_limit(struct follower *f)
+{
+	_cleanup_free_ char *message = NULL;
+	struct shfs_config config;
+
+	if (!f->config_path || shfs_config_init(&config))
+		return;
+	if (!shfs_config_read(&config, f->config_path, &message))
+		f->max_bytes = config.store_max_bytes;
+	shfs_config_free(&config);
+}
+
 /* Prunes to a bit below the limit, so that not every round prunes. */
 static void follower_prune(struct follower *f, struct shfs_store *store,
                            struct shfs_index *index)
@@ -144,6 +160,8 @@ static void follower_ingest(struct follower *f)
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
 		r = shfs_index_ingest(index, f->hook_dir, NULL);
+	if (!r)
+		follower_read_limit(f);
 	if (!r && f->max_bytes)
 		follower_prune(f, store, index);
 	if (r && r != f->last_error)
@@ -363,11 +381,10 @@ static int follower_run(struct follower *f)
 static int follow_journal(struct shfs_context *ctx)
 {
 	struct follower f = { .mountinfo = -1, .changes = -1, .lock = -1 };
-	const struct shfs_config *config;
-	int code, r;
+	int r;
 
-	config = shfs_context_config(ctx, &code);
-	f.max_bytes = config ? config->store_max_bytes : 0;
+	f.config_path = ctx->config_option ? shfs_path_absolute(ctx->config_option)
+	                                   : shfs_path_config();
 	f.store_path = shfs_context_store_path(ctx);
 	prctl(PR_SET_NAME, "shfs-ingest");
 	setpriority(PRIO_PROCESS, 0, 19);
@@ -383,6 +400,7 @@ static int follow_journal(struct shfs_context *ctx)
 	shfs_closep(&f.mountinfo);
 	shfs_closep(&f.changes);
 	free(f.hook_dir);
+	free(f.config_path);
 	if (r >= 0)
 		return SHFS_EXIT_OK;
 	shfs_error("no background ingest: %s", strerror(-r));

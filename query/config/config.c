@@ -256,9 +256,7 @@ static const char *const readers[] = {
 	[SHFS_CONFIG_MOUNTS] = "a mount, when it is mounted again",
 	[SHFS_CONFIG_SHELLS] = "a shell, when it starts",
 	[SHFS_CONFIG_BOTH] = "a shell when it starts, a mount when it is mounted again",
-	[SHFS_CONFIG_INGEST] =
-		"the store, when a first project is mounted after all were "
-		"unmounted",
+	[SHFS_CONFIG_INGEST] = "the background ingest of each store, within a minute",
 };
 
 static void describe_key(struct shfs_buf *out, const struct shfs_config_key *key)

@@ -7,8 +7,9 @@
  *     FILE@{2 hours ago}  its content at that time (any time that time.h understands)
  *     FILE@{4f2a91c}      what that command left there; what it read, if it left nothing
  *
- * A file whose own name ends like that is meant if the index has the whole name, and not
- * the part before the "@"; FILE@{now} is unambiguous.
+ * A file whose own name ends like that is meant if the index has the whole name;
+ * FILE@{now} is its latest version. Zeros before the number make another name of it:
+ * FILE@03 is a version if there is a file FILE@3.
  */
 #pragma once
 

@@ -28,6 +28,7 @@ struct view {
 	enum shfs_hay_kinds kinds;
 	struct shfs_scope scope;
 	struct shfs_targets marked;
+	int64_t rebuilt;       /* of the index, before it was loaded */
 	const char *note;      /* about the last key, until the next one; NULL */
 	bool help;             /* the keys are shown */
 	bool loading, changed; /* changed: a new search is needed */
@@ -86,15 +87,39 @@ static int load_haystack_slice(struct view *v)
 	return r;
 }
 
+/* Notes of which state of the index the ids are that are loaded next. */
+static int note_state(struct view *v)
+{
+	struct shfs_index_state state;
+	int r = shfs_index_look(v->search->index, &state);
+
+	if (!r)
+		v->rebuilt = state.rebuilt;
+	return r;
+}
+
 /* Begins to load anew, where other conditions hold or something was done. */
 static int load_again(struct view *v)
 {
 	struct shfs_search *s = v->search;
+	int r;
 
 	shfs_haystack_close(TAKE_PTR(s->haystack));
 	v->loading = v->changed = true;
 	v->preview_id = 0;
-	return shfs_haystack_open(s->index, ALL_KINDS, s->all, s->filter, &s->haystack);
+	r = note_state(v);
+	return r ? r
+	         : shfs_haystack_open(s->index, ALL_KINDS, s->all, s->filter,
+	                              &s->haystack);
+}
+
+/* Another terminal has forgotten something, or made the index anew: what the ids on the
+ * screen mean now is not what is shown. */
+static int load_changed(struct view *v)
+{
+	v->marked.n = 0;
+	v->note = "the history has changed: choose again";
+	return load_again(v);
 }
 
 /* --- the list --- */
@@ -419,21 +444,36 @@ static int take_action_key(struct view *v, int key)
 	r = get_targets(v, &targets);
 	if (r || !targets.n)
 		return r ? r : 1;
-	if (i == ARRAY_SIZE(actions))
-		return copy_targets(v, &targets) ?: 1;
+	r = shfs_targets_check(s->index, v->rebuilt);
+	if (!r && i == ARRAY_SIZE(actions))
+		r = copy_targets(v, &targets);
+	if (r || i == ARRAY_SIZE(actions))
+		return r == -ESTALE ? load_changed(v) ?: 1 : r ?: 1;
 	if (actions[i].changes) { /* nothing is read meanwhile, and ids may end */
 		shfs_haystack_close(TAKE_PTR(s->haystack));
 		v->marked.n = 0;
 	}
-	r = shfs_targets_act(s->ctx, s->index, v->split.screen, actions[i].action,
-	                     &targets);
+	r = shfs_targets_act(s->ctx, s->index, v->rebuilt, v->split.screen,
+	                     actions[i].action, &targets);
 	v->preview_id = 0;
-	if (!r && actions[i].changes)
+	if (r == -ESTALE)
+		r = load_changed(v);
+	else if (!r && actions[i].changes)
 		r = load_again(v);
 	return r ? r : 1;
 }
 
 enum { GO_ON, CHOSE, LEFT };
+
+static int take_enter(struct view *v, int *end)
+{
+	int r = shfs_targets_check(v->search->index, v->rebuilt);
+
+	if (r)
+		return r == -ESTALE ? load_changed(v) : r;
+	*end = v->marked.n || chosen(v, v->split.chosen) ? CHOSE : LEFT;
+	return 0;
+}
 
 static int take_search_key(struct view *v, int key, int *end)
 {
@@ -446,8 +486,7 @@ static int take_search_key(struct view *v, int key, int *end)
 	}
 	switch (key) {
 	case '\r':
-		*end = v->marked.n || chosen(v, v->split.chosen) ? CHOSE : LEFT;
-		return 0;
+		return take_enter(v, end);
 	case '\t':
 	case SHFS_KEY_SHIFT_TAB:
 		return mark(v, key);
@@ -522,6 +561,8 @@ int shfs_search_choose(struct shfs_search *s, struct shfs_targets *out)
 	int r, code, end = GO_ON;
 
 	r = shfs_line_set(&v.line, s->query);
+	if (!r)
+		r = note_state(&v);
 	if (!r)
 		r = shfs_scope_begin(&v.scope, s->filter, s->index);
 	code = r ? SHFS_EXIT_FAILURE

@@ -49,8 +49,13 @@ enum shfs_action {
 	SHFS_ACTION_FORGET,
 };
 
+/* Were the entries loaded from the history as it is? rebuilt: of shfs_index_look, before
+ * they were loaded. -ESTALE: no; or an error of the index. */
+_must_check_ int shfs_targets_check(struct shfs_index *index, int64_t rebuilt);
+
 /* Does it with other commands of shfs, on the terminal, and returns to the screen at a
- * key. -ENOMEM, or an error of the index. */
+ * key. -ESTALE, as above, and nothing is done; -ENOMEM, or an error of the index. */
 _must_check_ int shfs_targets_act(struct shfs_context *ctx, struct shfs_index *index,
-                                  struct shfs_screen *screen, enum shfs_action action,
+                                  int64_t rebuilt, struct shfs_screen *screen,
+                                  enum shfs_action action,
                                   const struct shfs_targets *targets);

@@ -20,6 +20,7 @@ COMMANDS = [
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "prompt", "serve", "sync"]
 PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @pytest.fixture
@@ -43,6 +44,17 @@ def test_index_of_a_newer_version(recorded):
 
 
 # --- help ---
+
+
+def test_examples_leave_the_home_to_the_shell():
+    """In quotes, ~ is a name like others."""
+    texts = [os.path.join(top, name) for where in ("docs", "man") for top, _, names in os.walk(f"{ROOT}/{where}")
+             for name in names if name.endswith((".md", ".scd"))]  # fmt: skip
+    assert len(texts) > 50
+    for path in *texts, f"{ROOT}/README.md":
+        with open(path, encoding="utf-8") as file:
+            wrong = [line for line in file if re.match(r"(\s{4,}|\$ )", line) and "shfs " in line and re.search("['\"]~/", line.split("#")[0])]
+        assert not wrong, (path, wrong)
 
 
 def test_alone_is_a_usage_error(shfs):

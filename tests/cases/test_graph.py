@@ -410,7 +410,7 @@ def test_completion(study, sandbox):
     assert offered("why", "--from", "") == [":directories"]
     assert offered("impact", "con") == [":files"] and offered("stale", "con") == [":files"]
     assert offered("impact", "out.csv@")[0] == ":behind @" and len(offered("impact", "out.csv@")) == 2
-    assert [o.split("\t")[0] for o in offered("why", "--d")] == ["--depth", "--dot", "--debug"]
+    assert [o.split("\t")[0] for o in offered("why", "--d")] == ["--depth", "--dot", "--db", "--debug"]
 
 
 # --- stale ---

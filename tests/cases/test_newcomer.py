@@ -440,6 +440,30 @@ def files_below(where):
     return sorted(str(path.relative_to(where)) for path in where.rglob("*") if not path.is_dir())
 
 
+@pytest.mark.parametrize("name", ["packages", "a [b]*"])
+def test_packages_into_the_tree_itself(tmp_path, name):
+    """What is copied to be built is not the copy."""
+    tree, tools = tmp_path / "tree", tmp_path / "path"
+    for path in tree / "map/node_modules", tree / "debian", tree / "other", tools:
+        path.mkdir(parents=True)
+    (tree / "map/package-lock.json").write_text("{}")
+    (tree / "map/node_modules/.package-lock.json").write_text("{}")
+    (tree / "other/file").write_text("of the tree")
+    shutil.copy(f"{TOP}/dev", tree)
+    shutil.copy(f"{TOP}/debian/changelog", tree / "debian")
+    (tools / "dpkg-buildpackage").write_text(f"#!/bin/sh\nfind . -type f >{tmp_path}/seen; : >../shfs.deb\n")
+    (tools / "lintian").write_text("#!/bin/sh\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    before = files_below(tree)
+    for _ in range(2):
+        do(str(tree / "dev"), "deb", "--output", name, env=env, cwd=tree)
+        assert sorted(line[2:] for line in (tmp_path / "seen").read_text().splitlines()) == before
+    run = subprocess.run([tree / "dev", "deb", "--output", "."], env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 1 and "does not hold this tree" in run.stderr
+
+
 def test_uninstall_undoes_install(tmp_path):
     """What ./dev does, with a project that takes no time to build."""
     tree, home = tmp_path / "tree", tmp_path / "home"
@@ -453,7 +477,11 @@ def test_uninstall_undoes_install(tmp_path):
         "".join(f"option('{name}', type: 'boolean', value: true)\n" for name in ("tests", "system"))
     )
     shutil.copy(f"{TOP}/dev", tree)
-    env = {**os.environ, "HOME": str(home)}
+    systemctl, asked = tmp_path / "path/systemctl", tmp_path / "asked"
+    systemctl.parent.mkdir()
+    systemctl.write_text(f"#!/bin/sh\n[ $1 = show ] && echo {tmp_path}/all/lib/systemd/system/one || echo $* >> {asked}\n")
+    systemctl.chmod(0o755)
+    env = {**os.environ, "HOME": str(home), "PATH": f"{systemctl.parent}:{os.environ['PATH']}"}
 
     def dev(*args):
         return do(str(tree / "dev"), *args, env=env)
@@ -472,10 +500,14 @@ def test_uninstall_undoes_install(tmp_path):
     dev("uninstall", f"--prefix={home}/.local")
     assert files_below(home) == before
     assert not (home / ".local/libexec").exists()
+    assert not asked.exists(), "the helper is of another install"
     if os.geteuid() == 0:
         dev("install", f"--prefix={tmp_path}/all")
         assert (tmp_path / "all/lib/systemd/system/one").exists()
         dev("uninstall", f"--prefix={tmp_path}/all")
         assert list((tmp_path / "all").iterdir()) == []
+        assert asked.read_text() == "disable --now shfs-helper.socket shfs-helper.service\n"
     run = subprocess.run([tree / "dev", "uninstall", f"--prefix={home}/.local"], env=env, capture_output=True, text=True, check=False)
     assert run.returncode == 1 and "has installed nothing" in run.stderr
+    run = subprocess.run([tree / "dev", "uninstall", "--prefix=/"], env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 1 and "not / itself" in run.stderr and not run.stdout

@@ -526,6 +526,19 @@ def test_quota(sandbox, shfs, project):
 
 
 @pytest.mark.users("ordinary")
+def test_a_quota_that_is_set_later(sandbox, shfs, project):
+    """The background ingest that runs takes it up."""
+    shfs("mount", project)
+    for n in range(12):
+        sandbox.write("file", os.urandom(500_000))
+    shfs("sync")
+    assert "taken up by the background ingest" in shfs("config", "set", "store.max-size", "3M").stderr
+    shfs("umount", project)  # its last round
+    wait_until(lambda: "pruned" in states(sandbox, "file").values(), "the quota to be held", 40)
+    assert states(sandbox, "file")[12] == "archived"
+
+
+@pytest.mark.users("ordinary")
 def test_a_quota_that_cannot_be_held(sandbox, shfs, project):
     """What is the newest stays, and status says that it is more than is allowed."""
     sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[store]\nmax-size = 1M\n")

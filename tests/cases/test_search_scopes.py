@@ -306,6 +306,65 @@ def test_forget_all_that_is_marked(screen, work):
     assert "false" not in work.shfs("history", "--all", "--since", "1 hour ago").stdout
 
 
+def test_a_file_with_the_name_of_a_version(screen, work, shell):
+    """run@2 is the second version of run, and a file of its own."""
+    bash = shell("bash")
+    for line in "echo one > run", "echo two > run", "echo other > run@2", "rm run run@2":
+        bash.run(line)
+    work.shfs("sync")
+    t = screen("search", "-f", "--since", "1 hour ago")
+    t.type("^run$")
+    t.wait(lambda _: texts(t) == ["run@2"], "the file alone")
+    t.type("\x1bc")
+    t.expect("-one", "+two", BACK)
+    t.type("x")
+    t.expect("> ^run$")
+    t.type("\x1br")
+    t.expect("Restore this? [y/N]")
+    t.type("y")
+    t.expect(BACK)
+    assert work.read("run") == b"two\n"
+    assert not os.path.exists(f"{work.project}/run@2")
+    t.type("x")
+    t.expect("> ^run$")
+    t.type(ESC)
+    assert t.end() == 3
+
+
+@pytest.mark.parametrize("key", ["\x1bs", "\x1bc", "\x1br", "\x1bu", "\x18", "\x1by", ENTER])
+def test_history_that_changes_elsewhere(screen, work, key):
+    """After a forget no id on the screen is valid: nothing is done with what it means now."""
+    t = screen("search", "-c", "--since", "1 hour ago")
+    find(t, "'false\\ two")
+    t.type(TAB)
+    work.shfs("forget", "--yes", "--grep", "false one")
+    t.type(key)
+    t.expect("the history has changed: choose again", "  1/")
+    assert "marked" not in t.lines()[1]
+    find(t, "'false\\ two")
+    t.type("\x1bs")
+    t.expect("false two", BACK)
+    t.type("x")
+    find(t, "'false\\ two")
+    t.type(ESC)
+    assert t.end() == 3
+
+
+def test_undo_of_what_no_command_made(screen, work):
+    """The last version is meant, not the last one that a command made."""
+    work.write("numbers.txt", b"by hand\n")
+    work.shfs("sync")
+    t = screen("search", "-f", "--since", "1 hour ago")
+    find(t, "^numbers.txt")
+    t.type("\x1bu")
+    t.expect("no command made the last version of 1 file", BACK)
+    assert work.read("numbers.txt") == b"by hand\n"
+    t.type("x")
+    t.expect("> ^numbers.txt")
+    t.type(ESC)
+    assert t.end() == 3
+
+
 # --- a walk ---
 
 NAMES = {

@@ -341,6 +341,16 @@ def test_what_comes_in_parts(page, sandbox):
     nothing_bad(page)
 
 
+@pytest.mark.users("ordinary")
+def test_earlier_commands_that_cannot_be_had(page):
+    """A button that is pressed in vain says why."""
+    page.run("shfsMap.model.data.cut = true, globalThis.fetch = async () => { throw new Error('nobody answers') }, 1")
+    page.run("document.getElementById('earlier').click(), 1")
+    page.wait("!document.getElementById('gaps').hidden")
+    assert page.text("#gaps") == "Not all of it could be loaded: nobody answers"
+    nothing_bad(page)
+
+
 # --- the workflow ---
 
 
