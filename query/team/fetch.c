@@ -2,6 +2,7 @@
 #include "query/team/fetch.h"
 
 #include "common/exit.h"
+#include "common/quote.h"
 #include "query/base/cmd.h"
 #include "query/base/progress.h"
 #include "query/team/copy-line.h"
@@ -36,7 +37,8 @@ struct fetch {
 	struct shfs_mirror_store *known; /* what the mirror has */
 	size_t n_known;
 	int64_t next_base;
-	int error; /* of the mirror, or of a row */
+	size_t n_left_out;
+	int error; /* of the mirror, or of a row; -EPROTO: shfs did not publish it */
 	/* the table that is read */
 	struct shfs_mirror_load *load;
 	const struct shfs_mirror_table *table;
@@ -186,16 +188,16 @@ static int take_line(void *arg, const char *line, size_t len)
 	struct fetch *f = arg;
 	struct shfs_mirror_value values[COLUMNS_MAX];
 
-	if (f->out_of_room)
-		return 0; /* it begins anew once all has come */
+	if (f->out_of_room || f->error)
+		return 0; /* the connection goes on once all has come */
 	f->error = copy_line_read(&f->line, line, len, f->table->kinds, values)
 	                   ? shfs_mirror_add(f->load, values)
-	                   : -EBADMSG;
+	                   : -EPROTO;
 	if (f->error == -ERANGE) {
 		f->out_of_room = true;
 		f->error = 0;
 	}
-	return f->error;
+	return f->error == -EPROTO ? 0 : f->error;
 }
 
 /* Reads the rows of a table with keys from first to last. */
@@ -219,7 +221,7 @@ static bool read_rows(struct fetch *f, const struct shfs_mirror_store *store,
 		return false;
 	f->load = load;
 	f->table = table;
-	return database_copy_out(f->db, sql.data, take_line, f);
+	return database_copy_out(f->db, sql.data, take_line, f) && !f->error;
 }
 
 /* --- pieces --- */
@@ -302,7 +304,7 @@ static bool read_pieces(struct fetch *f, const struct shfs_mirror_store *store,
 		for (; end < there->n && !strcmp(there->list[end].name, table->name) &&
 		       there->list[end].rows >= 0;
 		     end++) {
-			f->error = shfs_mirror_put_piece(f->mirror, store->store_id,
+			f->error = shfs_mirror_put_piece(f->mirror, store, table,
 			                                 &there->list[end]);
 			if (f->error)
 				return false;
@@ -394,6 +396,10 @@ static bool take_room(struct fetch *f, int64_t needed, struct shfs_mirror_store 
 {
 	store->room = needed * 2;
 	store->base = f->next_base;
+	if (store->room > NUMBERS) {
+		f->error = -EPROTO; /* nobody has that many */
+		return false;
+	}
 	f->next_base += store->room;
 	if (f->next_base <= NUMBERS)
 		return true;
@@ -401,7 +407,7 @@ static bool take_room(struct fetch *f, int64_t needed, struct shfs_mirror_store 
 	return false;
 }
 
-static bool replace_store(struct fetch *f, const struct seen *s)
+static bool replace_rows(struct fetch *f, const struct seen *s)
 {
 	struct shfs_mirror_store *known = find_known(f, s->store_id);
 	struct shfs_mirror_store store = { .store_id = s->store_id,
@@ -442,6 +448,44 @@ static bool replace_store(struct fetch *f, const struct seen *s)
 			return false;
 	}
 	f->error = shfs_mirror_put_store(f->mirror, &store);
+	return !f->error;
+}
+
+static void warn_left_out(const struct seen *s)
+{
+	_cleanup_buf_ struct shfs_buf owner = { 0 };
+
+	shfs_progress_end();
+	shfs_quote_display(&owner, s->owner, strlen(s->owner));
+	shfs_warn("the store of %s is left out: it has rows that shfs did not publish",
+	          owner.data ?: "?");
+}
+
+/* Reads a store anew, or what has changed of it. Whoever publishes rows that shfs does
+ * not must not end the answers about all others: such a store is left out. */
+static bool replace_store(struct fetch *f, const struct seen *s)
+{
+	int64_t next_base = f->next_base;
+	struct shfs_mirror_store *known;
+	int r;
+	bool ok;
+
+	f->error = shfs_mirror_begin_store(f->mirror);
+	if (f->error)
+		return false;
+	ok = replace_rows(f, s);
+	if (!ok && f->error != -EPROTO)
+		return false;
+	r = shfs_mirror_end_store(f->mirror, ok);
+	if (ok || r) {
+		f->error = r;
+		return !r;
+	}
+	warn_left_out(s);
+	f->n_left_out++;
+	f->next_base = next_base;
+	known = find_known(f, s->store_id);
+	f->error = known ? shfs_mirror_remove_store(f->mirror, known) : 0;
 	return !f->error;
 }
 
@@ -502,8 +546,6 @@ static void say_error(struct fetch *f)
 {
 	if (f->error == -ENOMEM)
 		shfs_no_memory();
-	else if (f->error == -EBADMSG)
-		shfs_error("the database has rows that shfs did not publish");
 	else
 		shfs_error("cannot write what the database has into the cache: %s",
 		           strerror(-f->error));
@@ -528,5 +570,9 @@ int fetch_mirror(struct database *db, struct shfs_index *mirror, struct shfs_tre
 	shfs_progress_end();
 	if (f.error)
 		say_error(&f);
-	return ok && !f.error ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	else if (ok && f.n_left_out && f.n_left_out == f.n_seen)
+		shfs_error("the database has no other store that this role may see");
+	else if (ok)
+		return SHFS_EXIT_OK;
+	return SHFS_EXIT_FAILURE;
 }

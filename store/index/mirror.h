@@ -55,6 +55,9 @@ _must_check_ int shfs_mirror_begin(struct shfs_index *mirror);
  * another process is reading the rows of before. */
 _must_check_ int shfs_mirror_commit(struct shfs_index *mirror);
 void shfs_mirror_rollback(struct shfs_index *mirror);
+/* Within that: begins to write one store; ends it, and keeps all of that or nothing. */
+_must_check_ int shfs_mirror_begin_store(struct shfs_index *mirror);
+_must_check_ int shfs_mirror_end_store(struct shfs_index *mirror, bool keep);
 
 /* Get the stores, by their base; the caller frees them. The pieces of one, by name and
  * first. */
@@ -68,7 +71,10 @@ _must_check_ int shfs_mirror_put_store(struct shfs_index *mirror,
 /* Removes a store's rows and pieces, and itself. */
 _must_check_ int shfs_mirror_remove_store(struct shfs_index *mirror,
                                           const struct shfs_mirror_store *store);
-_must_check_ int shfs_mirror_put_piece(struct shfs_index *mirror, int64_t store_id,
+/* -EPROTO: it is beyond the store's room, or there already. */
+_must_check_ int shfs_mirror_put_piece(struct shfs_index *mirror,
+                                       const struct shfs_mirror_store *store,
+                                       const struct shfs_mirror_table *table,
                                        const struct shfs_mirror_piece *piece);
 /* Removes a piece and its rows. */
 _must_check_ int shfs_mirror_remove_piece(struct shfs_index *mirror,
@@ -91,7 +97,7 @@ _must_check_ int shfs_mirror_load(struct shfs_index *mirror,
                                   const struct shfs_mirror_table *table,
                                   struct shfs_mirror_load **out);
 /* Adds a row, with a value for each letter of kinds. -ERANGE: a number is beyond the
- * store's room. -EBADMSG: it is no number of a row, or there is no such operation. */
+ * store's room. -EPROTO: shfs publishes no such row, or it is there already. */
 _must_check_ int shfs_mirror_add(struct shfs_mirror_load *load,
                                  const struct shfs_mirror_value *values);
 void shfs_mirror_load_free(struct shfs_mirror_load *load);

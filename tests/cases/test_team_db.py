@@ -323,6 +323,70 @@ def test_what_is_forgotten(sandbox, shfs, postgres):
 
 # --- what cannot be ---
 
+# what ben may do to the rows of his own store
+BAD = {
+    "operation": "UPDATE shfs.access SET op = 'eat'",
+    "negative": "UPDATE shfs.version SET file_id = -1",
+    "huge": "UPDATE shfs.producer SET producer_id = 3000000000",
+    "many": "UPDATE shfs.access SET process_id = 2000000000",
+    "zero": "UPDATE shfs.session SET session_id = 0",
+    "twice": "INSERT INTO shfs.command SELECT * FROM shfs.command WHERE store_id = {ben} LIMIT 1",
+    "negative piece": "UPDATE shfs.piece SET first = first - 1000000 WHERE name = 'file'",
+    "long piece": "UPDATE shfs.piece SET last = last + 100000 WHERE name = 'file'",
+    "endless piece": "UPDATE shfs.piece SET last = 9223372036854775807 WHERE name = 'access'",
+}
+
+
+def spoil(postgres, sql):
+    ben, = postgres.sql("SELECT store_id FROM shfs.store WHERE owner = 'ben'")
+    sql = sql.replace("{ben}", ben)
+    if sql.startswith("UPDATE"):
+        sql += f"{' AND' if ' WHERE ' in sql else ' WHERE'} store_id = {ben}"
+    postgres.sql(f"{sql}; UPDATE shfs.piece SET hash = hash + 1 WHERE store_id = {ben};"
+                 f" UPDATE shfs.store SET changes = changes + 1 WHERE store_id = {ben}", "ben")
+
+
+def two_stores(sandbox, shfs, postgres):
+    """ann's and ben's, whose rows end with '; : ben'. Returns where no store is."""
+    record(sandbox, *WORK)
+    publish(shfs, postgres)
+    in_store(sandbox, "second")
+    record(sandbox, "echo 1 > bens; : ben", "cat bens > bens2; : ben")
+    publish(shfs, postgres, role="ben")
+    for role in "ann", "ben":
+        postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", role)
+    return {"SHFS_STORE": f"{sandbox.home}/nowhere"}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("known", [False, True])
+def test_one_store_is_left_out(sandbox, shfs, postgres, bad, known):
+    """That of who publishes what shfs does not; all others are asked as before."""
+    env, url = two_stores(sandbox, shfs, postgres), postgres.url("cyd")
+
+    def ask():
+        status, out, said = answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)
+        assert status == 0, said
+        texts = [c["text"] for c in json.loads(out)["commands"] if "text" in c]
+        return [t for t in texts if not t.endswith(": ben")], [t for t in texts if t.endswith(": ben")], said
+
+    anns = sorted(c["text"] for c in json.loads(answer(sandbox, postgres.url(), "history", "--all", "--json", cwd="/", env=env)[1])["commands"]
+                  if "text" in c and not c["text"].endswith(": ben"))  # fmt: skip
+    if known:
+        mine, bens, said = ask()
+        assert sorted(mine) == anns and len(bens) == 2 and not said
+    spoil(postgres, BAD[bad])
+    for _ in range(2):
+        mine, bens, said = ask()
+        assert sorted(mine) == anns and not bens
+        assert "the store of ben is left out: it has rows that shfs did not publish" in said
+        assert not in_cache(sandbox, "bens2")
+    # as before, once that is mended
+    publish(shfs, postgres, "--remove", role="ben")
+    publish(shfs, postgres, role="ben")
+    mine, bens, said = ask()
+    assert sorted(mine) == anns and len(bens) == 2 and not said
+
 
 def test_what_is_refused(sandbox, shfs, postgres):
     url = postgres.url()
@@ -340,10 +404,11 @@ def test_what_is_refused(sandbox, shfs, postgres):
     nowhere = {"SHFS_STORE": f"{sandbox.home}/nowhere"}
     status, _, said = answer(sandbox, url, "log", "--patch", f"{sandbox.project}/data.txt", cwd="/", env=nowhere)
     assert status and "data.txt" in said and "damage" not in said
-    # rows that nobody published
+    # rows that nobody published, and nothing else
     postgres.sql("UPDATE shfs.access SET op = 'eat'; UPDATE shfs.store SET changes = changes + 1; UPDATE shfs.piece SET hash = 1")
     status, out, said = answer(sandbox, url, "history", cwd="/")
     assert status == 1 and not out and "did not publish" in said
+    assert not in_cache(sandbox, "moved.txt")
     # no stale answer
     postgres.stop()
     status, out, said = answer(sandbox, url, "history", cwd="/")
