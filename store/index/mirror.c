@@ -12,7 +12,8 @@
 #define MIRROR_VERSION 2
 #define WAIT_ROUNDS    60 /* of SHFS_BUSY_MS, for another that reads the database */
 #define COLUMNS_MAX    32
-#define KEY            1 /* the parameter of a key: the first column's */
+#define WORD_MAX       43 /* the id of a content */
+#define KEY            1  /* the parameter of a key: the first column's */
 
 const struct shfs_mirror_table shfs_mirror_tables[] = {
 	{ "producer", "producer_id",
@@ -22,13 +23,13 @@ const struct shfs_mirror_table shfs_mirror_tables[] = {
 	{ "session", "session_id",
 	  "session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns,"
 	  " end_ns, commands, invoker, caller_id, origin",
-	  "ItttiittpiiitIt" },
+	  "IhttiittpiiitIt" },
 	{ "command", "command_id",
 	  "command_id, id, session_id, session, host, number, text, hidden, redacted, "
 	  "cwd,"
 	  " begin_ns, end_ns, status, invoker, shell, process_id, user_us, system_us,"
 	  " max_rss_kib, n_accesses, n_read, n_written, n_skipped, n_incomplete",
-	  "ItIttitiipiiittIiiiiiiii" },
+	  "IhIhtitiipiiittIiiiiiiii" },
 	{ "definition", "command_id", "command_id, position, definition", "Iib" },
 	{ "process", "process_id",
 	  "process_id, host, pid, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv,"
@@ -53,7 +54,7 @@ const struct shfs_mirror_table shfs_mirror_tables[] = {
 	  "version_id, file_id, n, object, flags, size, mode, mtime_ns, phash, source,"
 	  " origin_version_id, access_id, process_id, command_id, time_ns, carried, "
 	  "again",
-	  "VIitiiiiitVAIIiii" },
+	  "VIiciiiiiwVAIIiii" },
 	{ "access", "access_id",
 	  "access_id, op, is_open, flags, is_read, is_written, process_id, command_id,"
 	  " session_id, file_id, file2_id, text, directory, begin_ns, end_ns, seen_n,"
@@ -424,6 +425,28 @@ static int op_number(struct shfs_bytes name, int64_t *out)
 	return SQLITE_MISMATCH;
 }
 
+/* Is it a word that shfs makes: an id, the id of a content, where a version is from? Such
+ * words are shown as they are, so no other bytes may come in. */
+static bool is_word(char kind, struct shfs_bytes text)
+{
+	char word[WORD_MAX + 1];
+	struct shfs_object_id id;
+
+	if (text.len > WORD_MAX || memchr(text.data, 0, text.len))
+		return false;
+	memcpy(word, text.data, text.len);
+	word[text.len] = '\0';
+	if (kind == 'c')
+		return !shfs_object_parse(word, &id);
+	if (kind == 'h')
+		return text.len == 16 && strspn(word, "0123456789abcdef") == 16;
+	for (enum shfs_version_source s = SHFS_SOURCE_WRITTEN; s <= SHFS_SOURCE_LINKED;
+	     s++)
+		if (!strcmp(shfs_version_source_name(s), word))
+			return true;
+	return false;
+}
+
 static bool is_below_root(const struct shfs_mirror_store *store, struct shfs_bytes path)
 {
 	for (char **root = store->roots; root && *root; root++) {
@@ -490,7 +513,8 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	int rc = SQLITE_OK;
 
 	if (v->is_null)
-		return at == KEY ? SQLITE_MISMATCH : sqlite3_bind_null(load->stmt, at);
+		return at == KEY || kind == 'h' ? SQLITE_MISMATCH
+		                                : sqlite3_bind_null(load->stmt, at);
 	switch (kind) {
 	case 'I':
 	case 'A':
@@ -505,6 +529,13 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	case 's':
 	case 'x':
 		return bind_path(load, at, kind, text);
+	case 'c':
+	case 'h':
+	case 'w':
+		if (!is_word(kind, text))
+			return SQLITE_MISMATCH;
+		return sqlite3_bind_text64(load->stmt, at, text.data, text.len,
+		                           SQLITE_STATIC, SQLITE_UTF8);
 	case 'B':
 		return sqlite3_bind_blob64(load->stmt, at, text.data, text.len,
 		                           SQLITE_STATIC);

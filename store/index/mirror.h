@@ -28,6 +28,8 @@ _must_check_ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *stor
  *   d  the directory of a path                    x  the path of a program
  *   s  paths with NULs between                    o  the name of an operation
  *   b  bytes as a text     B  bytes               -  not kept
+ *   h  the id of a command or session             c  that of a content
+ *   w  where a version is from
  * The key is the first column.
  */
 struct shfs_mirror_table {

@@ -330,6 +330,13 @@ BAD = {
     "huge": "UPDATE shfs.producer SET producer_id = 3000000000",
     "many": "UPDATE shfs.access SET process_id = 2000000000",
     "zero": "UPDATE shfs.session SET session_id = 0",
+    # which would be shown as they are
+    "command's id": "UPDATE shfs.command SET id = E'\\e[31mred0123456789'",
+    "upper case": "UPDATE shfs.command SET id = upper(id)",
+    "session's id": "UPDATE shfs.session SET id = E'\\e]0;title\\a123456'",
+    "command's session": "UPDATE shfs.command SET session = E'\\e]0;title\\a'",
+    "source": "UPDATE shfs.version SET source = E'\\e[31mred'",
+    "content": "UPDATE shfs.version SET object = E'\\e[31mred' || object",
     "twice": "INSERT INTO shfs.command SELECT * FROM shfs.command WHERE store_id = {ben} LIMIT 1",
     "negative piece": "UPDATE shfs.piece SET first = first - 1000000 WHERE name = 'file'",
     "long piece": "UPDATE shfs.piece SET last = last + 100000 WHERE name = 'file'",
