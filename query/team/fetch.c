@@ -16,6 +16,7 @@
 #define COLUMNS_MAX 32
 #define ROOM_MIN    1024
 #define NUMBERS     (INT64_C(1) << 31) /* of all stores together */
+#define ROOM_MAX    (NUMBERS / 4)      /* nobody has that many rows */
 
 /* A store that the role sees. */
 struct seen {
@@ -36,7 +37,8 @@ struct fetch {
 	size_t n_seen, cap_seen;
 	struct shfs_mirror_store *known; /* what the mirror has */
 	size_t n_known;
-	int64_t next_base;
+	int64_t next_base, used; /* used: the rooms of all stores together */
+	bool is_full, is_anew;
 	size_t n_left_out;
 	int error; /* of the mirror, or of a row; -EPROTO: shfs did not publish it */
 	/* the table that is read */
@@ -343,6 +345,7 @@ static bool ask_room(struct fetch *f, const char *store_id, int64_t *out)
 		" (SELECT max(command_id) FROM shfs.command WHERE store_id = $1::int),"
 		" (SELECT max(process_id) FROM shfs.process WHERE store_id = $1::int),"
 		" (SELECT max(program_id) FROM shfs.program WHERE store_id = $1::int),"
+		" (SELECT max(lookup_id) FROM shfs.lookup WHERE store_id = $1::int),"
 		" (SELECT max(file_id) FROM shfs.file WHERE store_id = $1::int))";
 	int64_t most;
 
@@ -394,17 +397,15 @@ static int has_pieces(struct fetch *f, const struct shfs_mirror_store *known)
 /* Takes a new room, twice as large as needed, as a store grows. */
 static bool take_room(struct fetch *f, int64_t needed, struct shfs_mirror_store *store)
 {
+	f->used += needed * 2 - store->room;
 	store->room = needed * 2;
 	store->base = f->next_base;
-	if (store->room > NUMBERS) {
-		f->error = -EPROTO; /* nobody has that many */
-		return false;
-	}
 	f->next_base += store->room;
-	if (f->next_base <= NUMBERS)
-		return true;
-	shfs_error("the database has too many rows for one answer");
-	return false;
+	if (store->room > ROOM_MAX)
+		f->error = -EPROTO;
+	else if (f->next_base > NUMBERS)
+		f->is_full = true;
+	return !f->error && !f->is_full;
 }
 
 static bool replace_rows(struct fetch *f, const struct seen *s)
@@ -421,6 +422,10 @@ static bool replace_rows(struct fetch *f, const struct seen *s)
 	snprintf(store_id, sizeof(store_id), "%" PRId64, s->store_id);
 	if (!ask_room(f, store_id, &needed))
 		return false;
+	if (known) {
+		store.base = known->base;
+		store.room = known->room;
+	}
 	if (known && s->whole && known->room >= needed) {
 		int r = has_pieces(f, known);
 
@@ -429,14 +434,8 @@ static bool replace_rows(struct fetch *f, const struct seen *s)
 	}
 	if (!f->error && known && !keep)
 		f->error = shfs_mirror_remove_store(f->mirror, known);
-	if (f->error)
+	if (f->error || (store.room < needed && !take_room(f, needed, &store)))
 		return false;
-	if (keep) {
-		store.base = known->base;
-		store.room = known->room;
-	} else if (!take_room(f, needed, &store)) {
-		return false;
-	}
 	for (;;) {
 		f->out_of_room = false;
 		if (!read_store(f, s, store_id, &store))
@@ -451,22 +450,21 @@ static bool replace_rows(struct fetch *f, const struct seen *s)
 	return !f->error;
 }
 
-static void warn_left_out(const struct seen *s)
+static void warn_left_out(const struct seen *s, const char *why)
 {
 	_cleanup_buf_ struct shfs_buf owner = { 0 };
 
 	shfs_progress_end();
 	shfs_quote_display(&owner, s->owner, strlen(s->owner));
-	shfs_warn("the store of %s is left out: it has rows that shfs did not publish",
-	          owner.data ?: "?");
+	shfs_warn("the store of %s is left out: %s", owner.data ?: "?", why);
 }
 
 /* Reads a store anew, or what has changed of it. Whoever publishes rows that shfs does
  * not must not end the answers about all others: such a store is left out. */
 static bool replace_store(struct fetch *f, const struct seen *s)
 {
-	int64_t next_base = f->next_base;
-	struct shfs_mirror_store *known;
+	int64_t next_base = f->next_base, used = f->used;
+	struct shfs_mirror_store *known = find_known(f, s->store_id);
 	int r;
 	bool ok;
 
@@ -474,17 +472,22 @@ static bool replace_store(struct fetch *f, const struct seen *s)
 	if (f->error)
 		return false;
 	ok = replace_rows(f, s);
-	if (!ok && f->error != -EPROTO)
+	if (!ok && !f->is_full && f->error != -EPROTO)
 		return false;
 	r = shfs_mirror_end_store(f->mirror, ok);
 	if (ok || r) {
 		f->error = r;
 		return !r;
 	}
-	warn_left_out(s);
+	/* room that is between others is of use once all are numbered anew */
+	if (f->is_full && !f->is_anew && f->used <= NUMBERS)
+		return false;
+	warn_left_out(s, f->is_full ? "there are too many rows for one answer"
+	                            : "it has rows that shfs did not publish");
 	f->n_left_out++;
+	f->is_full = false;
 	f->next_base = next_base;
-	known = find_known(f, s->store_id);
+	f->used = used - (known ? known->room : 0);
 	f->error = known ? shfs_mirror_remove_store(f->mirror, known) : 0;
 	return !f->error;
 }
@@ -498,12 +501,14 @@ static int remove_unseen(struct fetch *f)
 		struct shfs_mirror_store *known = &f->known[i];
 		bool stays = false;
 
-		f->next_base = MAX(f->next_base, known->base + known->room);
 		for (size_t j = 0; j < f->n_seen; j++)
 			stays |= f->seen[j].store_id == known->store_id &&
 			         !strcmp(f->seen[j].tree, known->tree);
-		if (stays)
+		if (stays) {
+			f->next_base = MAX(f->next_base, known->base + known->room);
+			f->used += known->room;
 			continue;
+		}
 		r = shfs_mirror_remove_store(f->mirror, known);
 		known->store_id = 0;
 	}
@@ -524,11 +529,37 @@ static bool replace_stores(struct fetch *f)
 	return true;
 }
 
+static int load_known(struct fetch *f)
+{
+	for (size_t i = 0; i < f->n_known; i++)
+		shfs_mirror_store_clear(&f->known[i]);
+	free(TAKE_PTR(f->known));
+	f->n_known = 0;
+	return shfs_mirror_stores(f->mirror, &f->known, &f->n_known);
+}
+
+/* Removes all stores, so that numbers begin anew. */
+static bool begin_anew(struct fetch *f)
+{
+	f->error = load_known(f);
+	for (size_t i = 0; i < f->n_known && !f->error; i++) {
+		f->error = shfs_mirror_remove_store(f->mirror, &f->known[i]);
+		f->known[i].store_id = 0;
+	}
+	f->next_base = f->used = 0;
+	f->n_left_out = 0;
+	f->is_full = false;
+	f->is_anew = true;
+	return !f->error;
+}
+
 /* --- all --- */
 
 /* Compiling the conditions of row-level security would take longer than to check them. */
 static bool fetch_all(struct fetch *f)
 {
+	bool ok;
+
 	if (!database_run(f->db, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 	                         "SET LOCAL bytea_output = hex; SET LOCAL jit = off") ||
 	    !ask_stores(f))
@@ -536,10 +567,13 @@ static bool fetch_all(struct fetch *f)
 	for (size_t i = 0; i < f->n_seen && !f->error; i++)
 		f->error = name_tree(f, i);
 	if (!f->error)
-		f->error = shfs_mirror_stores(f->mirror, &f->known, &f->n_known);
+		f->error = load_known(f);
 	if (!f->error)
 		f->error = remove_unseen(f);
-	return !f->error && replace_stores(f) && database_run(f->db, "COMMIT");
+	if (f->error)
+		return false;
+	ok = replace_stores(f) || (f->is_full && begin_anew(f) && replace_stores(f));
+	return ok && database_run(f->db, "COMMIT");
 }
 
 static void say_error(struct fetch *f)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """--db URL: commands ask a team's database, and answer as they do of the local index: what the role sees, and nothing else."""
 
+import contextlib
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -319,6 +321,56 @@ def test_what_is_forgotten(sandbox, shfs, postgres):
     status, _, said = answer(sandbox, url, "history", "--json", "--all", cwd="/")
     assert status == 3 and "this role" in said
     assert not in_cache(sandbox, "moved.txt")
+
+
+# --- numbers ---
+
+
+def mirror_sql(sandbox, sql):
+    """Runs statements in the one mirror, and returns the rows of the last one."""
+    name, = os.listdir(cache_of(sandbox))
+    with contextlib.closing(sqlite3.connect(f"{cache_of(sandbox)}/{name}/mirror.db")) as db:
+        for statement in sql.split(";"):
+            rows = db.execute(statement).fetchall()
+        db.commit()
+    return rows
+
+
+def test_numbers_do_not_run_out(sandbox, shfs, postgres):
+    """A store keeps its numbers, however often it changes, and those of one that is gone are of use again."""
+    env, url = {"SHFS_STORE": f"{sandbox.home}/nowhere"}, postgres.url("cyd")
+    rooms = "SELECT store_id, base, room FROM m_store ORDER BY base"
+    record(sandbox, *WORK)
+    publish(shfs, postgres)
+    postgres.sql(f"INSERT INTO shfs.share (root, role) VALUES ('{sandbox.project}', 'cyd')", "ann")
+    assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 0
+    before = mirror_sql(sandbox, rooms)
+    assert len(before) == 1
+    for part in range(3):
+        postgres.sql("UPDATE shfs.store SET changes = changes + 1")
+        assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 0
+        assert mirror_sql(sandbox, rooms) == before
+        # not shared, and shared again
+        postgres.sql("DELETE FROM shfs.share", "ann")
+        assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 3 and mirror_sql(sandbox, rooms) == []
+        whole = "" if part else sandbox.project
+        postgres.sql(f"INSERT INTO shfs.share (root, role) VALUES ('{whole}', 'cyd')", "ann")
+        assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 0
+        assert mirror_sql(sandbox, rooms) == before
+    # all numbers behind it are taken
+    tables = [name for name, in mirror_sql(sandbox, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'm_store'")]
+    mirror_sql(sandbox, "".join(f"DELETE FROM {name};" for name in tables) + f"UPDATE m_store SET base = {2 ** 31} - room, mark = ''")
+    expected = answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)
+    assert expected[0] == 0 and mirror_sql(sandbox, rooms)[0][1] > 2 ** 30
+    in_store(sandbox, "second")
+    record(sandbox, "echo 1 > bens; : ben")
+    publish(shfs, postgres, role="ben")
+    postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", "ben")
+    status, out, said = answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)
+    assert status == 0 and not said
+    texts = {c.get("text") for c in json.loads(out)["commands"]}
+    assert texts > {c.get("text") for c in json.loads(expected[1])["commands"]} and "echo 1 > bens; : ben" in texts
+    assert [base for _, base, _ in mirror_sql(sandbox, rooms)][0] == 0 and len(mirror_sql(sandbox, rooms)) == 2
 
 
 # --- what cannot be ---
