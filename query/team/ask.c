@@ -57,8 +57,11 @@ static int open_stores(struct shfs_context *ctx, const char *path,
 	r = shfs_store_open(path, SHFS_STORE_CREATE, cache);
 	if (r)
 		return fail_cache(shfs_store_strerror(r));
-	if (shfs_store_open(shfs_context_store_path(ctx), 0, &ctx->store))
+	r = shfs_store_open(shfs_context_store_path(ctx), 0, &ctx->store);
+	if (r == -ENOENT)
 		ctx->store = TAKE_PTR(*cache);
+	else if (r && !shfs_context_store(ctx, false, &r))
+		return r; /* it said why */
 	ctx->trees_read = true;
 	if (!shfs_trees_load(ctx->store, &ctx->trees))
 		return 0;
@@ -66,17 +69,34 @@ static int open_stores(struct shfs_context *ctx, const char *path,
 	return SHFS_EXIT_FAILURE;
 }
 
-static int open_mirror(struct shfs_context *ctx, const char *path)
+/* Reads what is new into the mirror. -EBADMSG: that is damaged. */
+static int read_mirror(struct shfs_context *ctx, struct database *db,
+                       struct shfs_store *at)
 {
-	_cleanup_store_ struct shfs_store *cache = NULL;
-	int code = open_stores(ctx, path, &cache);
-	int r = code ? 0
-	             : shfs_mirror_open(cache ? cache : ctx->store, ctx->store,
-	                                &ctx->index);
+	int r = shfs_mirror_open(at, ctx->store, &ctx->index);
 
 	if (r)
-		return fail_cache(strerror(-r));
-	return code;
+		return r == -EBADMSG ? r : fail_cache(strerror(-r));
+	return fetch_mirror(db, ctx->index, ctx->trees);
+}
+
+/* A mirror is only a copy: one that is damaged is made anew. */
+static int read_sound_mirror(struct shfs_context *ctx, struct database *db,
+                             const char *path)
+{
+	_cleanup_store_ struct shfs_store *cache = NULL;
+	int code = open_stores(ctx, path, &cache), r;
+	struct shfs_store *at = cache ? cache : ctx->store;
+
+	if (!code)
+		code = read_mirror(ctx, db, at);
+	if (code != -EBADMSG)
+		return code;
+	shfs_index_close(TAKE_PTR(ctx->index));
+	r = shfs_mirror_remove(at);
+	if (!r)
+		r = code = read_mirror(ctx, db, at);
+	return r < 0 ? fail_cache(strerror(-r)) : code;
 }
 
 int team_ask(struct shfs_context *ctx, const char *url)
@@ -97,6 +117,5 @@ int team_ask(struct shfs_context *ctx, const char *url)
 	}
 	if (!find_cache(db, url, &path))
 		return SHFS_EXIT_FAILURE;
-	code = open_mirror(ctx, path);
-	return code ? code : fetch_mirror(db, ctx->index, ctx->trees);
+	return read_sound_mirror(ctx, db, path);
 }

@@ -199,7 +199,7 @@ static int take_line(void *arg, const char *line, size_t len)
 		f->out_of_room = true;
 		f->error = 0;
 	}
-	return f->error == -EPROTO ? 0 : f->error;
+	return 0;
 }
 
 /* Reads the rows of a table with keys from first to last. */
@@ -602,6 +602,8 @@ int fetch_mirror(struct database *db, struct shfs_index *mirror, struct shfs_tre
 	else
 		shfs_mirror_rollback(mirror);
 	shfs_progress_end();
+	if (f.error == -EBADMSG && database_run(db, "ROLLBACK"))
+		return f.error;
 	if (f.error)
 		say_error(&f);
 	else if (ok && f.n_left_out && f.n_left_out == f.n_seen)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIRROR_NAME    "mirror.db"
 #define MIRROR_VERSION 2
@@ -116,6 +117,34 @@ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *store,
 	mirror->is_mirror = true;
 	*out = TAKE_PTR(mirror);
 	return 0;
+}
+
+int shfs_mirror_remove(struct shfs_store *at)
+{
+	static const char *const names[] = { MIRROR_NAME, MIRROR_NAME "-wal",
+		                             MIRROR_NAME "-shm" };
+	int r = at->index_fd < 0 ? at->index_fd : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !r; i++)
+		if (unlinkat(at->index_fd, names[i], 0) && errno != ENOENT)
+			r = -errno;
+	return r;
+}
+
+bool shfs_mirror_remove_damaged(struct shfs_index *index)
+{
+	static const char *const ends[] = { "", "-wal", "-shm" };
+	const char *file =
+		index && index->is_mirror ? sqlite3_db_filename(index->db, "main") : NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && file; i++) {
+		_cleanup_buf_ struct shfs_buf path = { 0 };
+
+		shfs_buf_printf(&path, "%s%s", file, ends[i]);
+		if (path.failed || (unlink(path.data) && errno != ENOENT))
+			return false;
+	}
+	return file;
 }
 
 /* --- transactions --- */

@@ -20,6 +20,11 @@
 _must_check_ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *store,
                                   struct shfs_index **out);
 
+/* Removes the mirror in a store. Who has it open goes on with what was there. */
+_must_check_ int shfs_mirror_remove(struct shfs_store *at);
+/* Removes the files of an index that is a mirror: true. It is only a copy. */
+bool shfs_mirror_remove_damaged(struct shfs_index *index);
+
 /*
  * A table: its key and its columns in the database, and how each is kept, a letter each:
  *   i  a number            I  the number of a row, of the store's own
