@@ -22,8 +22,8 @@
 struct seen {
 	struct shfs_tree_identity id;
 	char *owner, *mark;
-	const char *tree; /* "": this one; borrowed from the trees */
-	bool whole;
+	const char *tree;        /* "": this one; borrowed from the trees */
+	bool whole, is_complete; /* is_complete: its last publish came to its end */
 	int64_t store_id;
 	char **roots; /* a NULL at the end */
 	size_t n_roots, cap_roots;
@@ -89,6 +89,7 @@ static int note_store(void *arg, const char *const *row)
 		.owner = strdup(row[2]),
 		.whole = *row[6] == '1',
 		.mark = strdup(row[7]),
+		.is_complete = *row[8] == '1',
 	};
 	put_word(s->id.store, sizeof(s->id.store), row[1]);
 	put_word(s->id.host, sizeof(s->id.host), row[3]);
@@ -142,7 +143,8 @@ static bool ask_stores(struct fetch *f)
 		" (w.store_id IS NOT NULL)::int,"
 		" concat_ws(' ', s.changes, (w.store_id IS NOT NULL)::int,"
 		"  (SELECT string_agg(t.tree_id::text, ',' ORDER BY t.tree_id)"
-		"   FROM shfs.tree t WHERE t.store_id = s.store_id))"
+		"   FROM shfs.tree t WHERE t.store_id = s.store_id)),"
+		" (s.published_ns IS NOT NULL)::int"
 		" FROM shfs.store s LEFT JOIN shfs.whole_store w USING (store_id)"
 		" ORDER BY s.owner <> current_user, s.store_id";
 
@@ -515,6 +517,19 @@ static int remove_unseen(struct fetch *f)
 	return r;
 }
 
+/* Rows of a publish that has not come to its end may be missing, or be old. */
+static void warn_incomplete(const struct seen *s)
+{
+	_cleanup_buf_ struct shfs_buf owner = { 0 }, host = { 0 };
+
+	shfs_progress_end();
+	shfs_quote_display(&owner, s->owner, strlen(s->owner));
+	shfs_quote_display(&host, s->id.host, strlen(s->id.host));
+	shfs_warn("the store of %s on %s is being published, or its publish was "
+	          "interrupted",
+	          owner.data ?: "?", host.data ?: "?");
+}
+
 static bool replace_stores(struct fetch *f)
 {
 	for (size_t i = 0; i < f->n_seen; i++) {
@@ -572,6 +587,9 @@ static bool fetch_all(struct fetch *f)
 		f->error = remove_unseen(f);
 	if (f->error)
 		return false;
+	for (size_t i = 0; i < f->n_seen; i++)
+		if (!f->seen[i].is_complete)
+			warn_incomplete(&f->seen[i]);
 	ok = replace_stores(f) || (f->is_full && begin_anew(f) && replace_stores(f));
 	return ok && database_run(f->db, "COMMIT");
 }
