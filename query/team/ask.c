@@ -3,9 +3,11 @@
 
 #include "common/io.h"
 #include "common/path.h"
+#include "common/quote.h"
 #include "query/team/fetch.h"
 #include "store/objects/object.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -99,6 +101,47 @@ static int read_sound_mirror(struct shfs_context *ctx, struct database *db,
 	return r < 0 ? fail_cache(strerror(-r)) : code;
 }
 
+/* Removes the mirror of a cache, if there is one. */
+static int remove_mirror(const char *path)
+{
+	_cleanup_store_ struct shfs_store *cache = NULL;
+	int r = shfs_store_open(path, 0, &cache);
+
+	return r == -ENOENT ? 0 : r ? r : shfs_mirror_remove(cache);
+}
+
+static void fail_removal(const char *path)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, path, strlen(path));
+	shfs_warn("cannot remove what was kept of a database in %s", shown.data ?: "?");
+}
+
+void team_forget(void)
+{
+	_cleanup_free_ char *cache = shfs_path_cache();
+	_cleanup_free_ char *top = cache ? shfs_path_join(cache, "db") : NULL;
+	DIR *dir = top ? opendir(top) : NULL;
+	struct dirent *entry;
+
+	if (!dir) {
+		if (!top || errno != ENOENT)
+			fail_removal(top ?: "?");
+		return;
+	}
+	while ((entry = readdir(dir))) {
+		_cleanup_free_ char *path = NULL;
+
+		if (*entry->d_name == '.')
+			continue;
+		path = shfs_path_join(top, entry->d_name);
+		if (!path || remove_mirror(path))
+			fail_removal(path ?: top);
+	}
+	closedir(dir);
+}
+
 int team_ask(struct shfs_context *ctx, const char *url)
 {
 	_cleanup_database_ struct database *db = NULL;
@@ -106,8 +149,13 @@ int team_ask(struct shfs_context *ctx, const char *url)
 	bool is_there = false;
 	int code = database_open(url, &db);
 
-	if (!code)
-		code = database_prepare(db, false, &is_there);
+	if (code)
+		return code;
+	if (!find_cache(db, url, &path))
+		return SHFS_EXIT_FAILURE;
+	code = database_prepare(db, false, &is_there);
+	if ((code || !is_there) && remove_mirror(path))
+		fail_removal(path);
 	if (code)
 		return code;
 	if (!is_there) {
@@ -115,7 +163,5 @@ int team_ask(struct shfs_context *ctx, const char *url)
 		shfs_hint("shfs publish puts an index there: docs/team.md");
 		return SHFS_EXIT_NO_STORE;
 	}
-	if (!find_cache(db, url, &path))
-		return SHFS_EXIT_FAILURE;
 	return read_sound_mirror(ctx, db, path);
 }
