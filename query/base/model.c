@@ -5,6 +5,7 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "query/base/context.h"
+#include "store/index/mirror.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -22,6 +23,9 @@ int shfs_fail_index(struct shfs_index *index, int error)
 
 	if (error == -ENOMEM)
 		shfs_no_memory();
+	else if (error == -EBADMSG && shfs_mirror_remove_damaged(index))
+		shfs_error("what was kept of the database was damaged, and is removed: "
+		           "ask again");
 	else if (error == -EBADMSG)
 		shfs_error("the index is damaged; rebuild it: shfs reindex");
 	else

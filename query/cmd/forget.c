@@ -8,6 +8,7 @@
 #include "query/history/version-spec.h"
 #include "query/remote/place.h"
 #include "query/rerun/before.h"
+#include "query/team/ask.h"
 #include "query/team/published.h"
 
 #include "common/quote.h"
@@ -618,6 +619,7 @@ static int do_it(struct job *j)
 		return code;
 	j->index = NULL;
 	r = shfs_forget_run(j->forget);
+	team_forget(); /* what --db has kept may have it as well */
 	if (r && shfs_forget_pending(j->store) > 0) {
 		shfs_error("the forget is not complete: %s", strerror(-r));
 		shfs_hint("shfs forget --resume completes it");
@@ -642,6 +644,7 @@ static int finish_pending_forget(struct job *j)
 	if (r <= 0)
 		return r ? explain_forget_failure(j, r) : 0;
 	r = shfs_forget_finish(j->store, j->hook_dir, &j->beside);
+	team_forget();
 	if (r)
 		return explain_forget_failure(j, r);
 	shfs_warn("an earlier, interrupted shfs forget is complete now");

@@ -11,3 +11,6 @@
  * the database. Before a sandbox is entered. An exit code, after a message.
  */
 _must_check_ int team_ask(struct shfs_context *ctx, const char *url);
+
+/* Removes all such mirrors: what was forgotten is in none. Warns of one that stays. */
+void team_forget(void);

@@ -2,6 +2,7 @@
 #include "query/team/fetch.h"
 
 #include "common/exit.h"
+#include "common/quote.h"
 #include "query/base/cmd.h"
 #include "query/base/progress.h"
 #include "query/team/copy-line.h"
@@ -15,13 +16,14 @@
 #define COLUMNS_MAX 32
 #define ROOM_MIN    1024
 #define NUMBERS     (INT64_C(1) << 31) /* of all stores together */
+#define ROOM_MAX    (NUMBERS / 4)      /* nobody has that many rows */
 
 /* A store that the role sees. */
 struct seen {
 	struct shfs_tree_identity id;
 	char *owner, *mark;
-	const char *tree; /* "": this one; borrowed from the trees */
-	bool whole;
+	const char *tree;        /* "": this one; borrowed from the trees */
+	bool whole, is_complete; /* is_complete: its last publish came to its end */
 	int64_t store_id;
 	char **roots; /* a NULL at the end */
 	size_t n_roots, cap_roots;
@@ -35,8 +37,10 @@ struct fetch {
 	size_t n_seen, cap_seen;
 	struct shfs_mirror_store *known; /* what the mirror has */
 	size_t n_known;
-	int64_t next_base;
-	int error; /* of the mirror, or of a row */
+	int64_t next_base, used; /* used: the rooms of all stores together */
+	bool is_full, is_anew;
+	size_t n_left_out;
+	int error; /* of the mirror, or of a row; -EPROTO: shfs did not publish it */
 	/* the table that is read */
 	struct shfs_mirror_load *load;
 	const struct shfs_mirror_table *table;
@@ -85,6 +89,7 @@ static int note_store(void *arg, const char *const *row)
 		.owner = strdup(row[2]),
 		.whole = *row[6] == '1',
 		.mark = strdup(row[7]),
+		.is_complete = *row[8] == '1',
 	};
 	put_word(s->id.store, sizeof(s->id.store), row[1]);
 	put_word(s->id.host, sizeof(s->id.host), row[3]);
@@ -138,7 +143,8 @@ static bool ask_stores(struct fetch *f)
 		" (w.store_id IS NOT NULL)::int,"
 		" concat_ws(' ', s.changes, (w.store_id IS NOT NULL)::int,"
 		"  (SELECT string_agg(t.tree_id::text, ',' ORDER BY t.tree_id)"
-		"   FROM shfs.tree t WHERE t.store_id = s.store_id))"
+		"   FROM shfs.tree t WHERE t.store_id = s.store_id)),"
+		" (s.published_ns IS NOT NULL)::int"
 		" FROM shfs.store s LEFT JOIN shfs.whole_store w USING (store_id)"
 		" ORDER BY s.owner <> current_user, s.store_id";
 
@@ -186,16 +192,16 @@ static int take_line(void *arg, const char *line, size_t len)
 	struct fetch *f = arg;
 	struct shfs_mirror_value values[COLUMNS_MAX];
 
-	if (f->out_of_room)
-		return 0; /* it begins anew once all has come */
+	if (f->out_of_room || f->error)
+		return 0; /* the connection goes on once all has come */
 	f->error = copy_line_read(&f->line, line, len, f->table->kinds, values)
 	                   ? shfs_mirror_add(f->load, values)
-	                   : -EBADMSG;
+	                   : -EPROTO;
 	if (f->error == -ERANGE) {
 		f->out_of_room = true;
 		f->error = 0;
 	}
-	return f->error;
+	return 0;
 }
 
 /* Reads the rows of a table with keys from first to last. */
@@ -219,7 +225,7 @@ static bool read_rows(struct fetch *f, const struct shfs_mirror_store *store,
 		return false;
 	f->load = load;
 	f->table = table;
-	return database_copy_out(f->db, sql.data, take_line, f);
+	return database_copy_out(f->db, sql.data, take_line, f) && !f->error;
 }
 
 /* --- pieces --- */
@@ -302,7 +308,7 @@ static bool read_pieces(struct fetch *f, const struct shfs_mirror_store *store,
 		for (; end < there->n && !strcmp(there->list[end].name, table->name) &&
 		       there->list[end].rows >= 0;
 		     end++) {
-			f->error = shfs_mirror_put_piece(f->mirror, store->store_id,
+			f->error = shfs_mirror_put_piece(f->mirror, store, table,
 			                                 &there->list[end]);
 			if (f->error)
 				return false;
@@ -341,6 +347,7 @@ static bool ask_room(struct fetch *f, const char *store_id, int64_t *out)
 		" (SELECT max(command_id) FROM shfs.command WHERE store_id = $1::int),"
 		" (SELECT max(process_id) FROM shfs.process WHERE store_id = $1::int),"
 		" (SELECT max(program_id) FROM shfs.program WHERE store_id = $1::int),"
+		" (SELECT max(lookup_id) FROM shfs.lookup WHERE store_id = $1::int),"
 		" (SELECT max(file_id) FROM shfs.file WHERE store_id = $1::int))";
 	int64_t most;
 
@@ -392,16 +399,18 @@ static int has_pieces(struct fetch *f, const struct shfs_mirror_store *known)
 /* Takes a new room, twice as large as needed, as a store grows. */
 static bool take_room(struct fetch *f, int64_t needed, struct shfs_mirror_store *store)
 {
+	f->used += needed * 2 - store->room;
 	store->room = needed * 2;
 	store->base = f->next_base;
 	f->next_base += store->room;
-	if (f->next_base <= NUMBERS)
-		return true;
-	shfs_error("the database has too many rows for one answer");
-	return false;
+	if (store->room > ROOM_MAX)
+		f->error = -EPROTO;
+	else if (f->next_base > NUMBERS)
+		f->is_full = true;
+	return !f->error && !f->is_full;
 }
 
-static bool replace_store(struct fetch *f, const struct seen *s)
+static bool replace_rows(struct fetch *f, const struct seen *s)
 {
 	struct shfs_mirror_store *known = find_known(f, s->store_id);
 	struct shfs_mirror_store store = { .store_id = s->store_id,
@@ -415,6 +424,10 @@ static bool replace_store(struct fetch *f, const struct seen *s)
 	snprintf(store_id, sizeof(store_id), "%" PRId64, s->store_id);
 	if (!ask_room(f, store_id, &needed))
 		return false;
+	if (known) {
+		store.base = known->base;
+		store.room = known->room;
+	}
 	if (known && s->whole && known->room >= needed) {
 		int r = has_pieces(f, known);
 
@@ -423,14 +436,8 @@ static bool replace_store(struct fetch *f, const struct seen *s)
 	}
 	if (!f->error && known && !keep)
 		f->error = shfs_mirror_remove_store(f->mirror, known);
-	if (f->error)
+	if (f->error || (store.room < needed && !take_room(f, needed, &store)))
 		return false;
-	if (keep) {
-		store.base = known->base;
-		store.room = known->room;
-	} else if (!take_room(f, needed, &store)) {
-		return false;
-	}
 	for (;;) {
 		f->out_of_room = false;
 		if (!read_store(f, s, store_id, &store))
@@ -445,6 +452,48 @@ static bool replace_store(struct fetch *f, const struct seen *s)
 	return !f->error;
 }
 
+static void warn_left_out(const struct seen *s, const char *why)
+{
+	_cleanup_buf_ struct shfs_buf owner = { 0 };
+
+	shfs_progress_end();
+	shfs_quote_display(&owner, s->owner, strlen(s->owner));
+	shfs_warn("the store of %s is left out: %s", owner.data ?: "?", why);
+}
+
+/* Reads a store anew, or what has changed of it. Whoever publishes rows that shfs does
+ * not must not end the answers about all others: such a store is left out. */
+static bool replace_store(struct fetch *f, const struct seen *s)
+{
+	int64_t next_base = f->next_base, used = f->used;
+	struct shfs_mirror_store *known = find_known(f, s->store_id);
+	int r;
+	bool ok;
+
+	f->error = shfs_mirror_begin_store(f->mirror);
+	if (f->error)
+		return false;
+	ok = replace_rows(f, s);
+	if (!ok && !f->is_full && f->error != -EPROTO)
+		return false;
+	r = shfs_mirror_end_store(f->mirror, ok);
+	if (ok || r) {
+		f->error = r;
+		return !r;
+	}
+	/* room that is between others is of use once all are numbered anew */
+	if (f->is_full && !f->is_anew && f->used <= NUMBERS)
+		return false;
+	warn_left_out(s, f->is_full ? "there are too many rows for one answer"
+	                            : "it has rows that shfs did not publish");
+	f->n_left_out++;
+	f->is_full = false;
+	f->next_base = next_base;
+	f->used = used - (known ? known->room : 0);
+	f->error = known ? shfs_mirror_remove_store(f->mirror, known) : 0;
+	return !f->error;
+}
+
 /* Removes what is not seen any more, or has another name here by now. */
 static int remove_unseen(struct fetch *f)
 {
@@ -454,16 +503,31 @@ static int remove_unseen(struct fetch *f)
 		struct shfs_mirror_store *known = &f->known[i];
 		bool stays = false;
 
-		f->next_base = MAX(f->next_base, known->base + known->room);
 		for (size_t j = 0; j < f->n_seen; j++)
 			stays |= f->seen[j].store_id == known->store_id &&
 			         !strcmp(f->seen[j].tree, known->tree);
-		if (stays)
+		if (stays) {
+			f->next_base = MAX(f->next_base, known->base + known->room);
+			f->used += known->room;
 			continue;
+		}
 		r = shfs_mirror_remove_store(f->mirror, known);
 		known->store_id = 0;
 	}
 	return r;
+}
+
+/* Rows of a publish that has not come to its end may be missing, or be old. */
+static void warn_incomplete(const struct seen *s)
+{
+	_cleanup_buf_ struct shfs_buf owner = { 0 }, host = { 0 };
+
+	shfs_progress_end();
+	shfs_quote_display(&owner, s->owner, strlen(s->owner));
+	shfs_quote_display(&host, s->id.host, strlen(s->id.host));
+	shfs_warn("the store of %s on %s is being published, or its publish was "
+	          "interrupted",
+	          owner.data ?: "?", host.data ?: "?");
 }
 
 static bool replace_stores(struct fetch *f)
@@ -480,11 +544,37 @@ static bool replace_stores(struct fetch *f)
 	return true;
 }
 
+static int load_known(struct fetch *f)
+{
+	for (size_t i = 0; i < f->n_known; i++)
+		shfs_mirror_store_clear(&f->known[i]);
+	free(TAKE_PTR(f->known));
+	f->n_known = 0;
+	return shfs_mirror_stores(f->mirror, &f->known, &f->n_known);
+}
+
+/* Removes all stores, so that numbers begin anew. */
+static bool begin_anew(struct fetch *f)
+{
+	f->error = load_known(f);
+	for (size_t i = 0; i < f->n_known && !f->error; i++) {
+		f->error = shfs_mirror_remove_store(f->mirror, &f->known[i]);
+		f->known[i].store_id = 0;
+	}
+	f->next_base = f->used = 0;
+	f->n_left_out = 0;
+	f->is_full = false;
+	f->is_anew = true;
+	return !f->error;
+}
+
 /* --- all --- */
 
 /* Compiling the conditions of row-level security would take longer than to check them. */
 static bool fetch_all(struct fetch *f)
 {
+	bool ok;
+
 	if (!database_run(f->db, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 	                         "SET LOCAL bytea_output = hex; SET LOCAL jit = off") ||
 	    !ask_stores(f))
@@ -492,18 +582,22 @@ static bool fetch_all(struct fetch *f)
 	for (size_t i = 0; i < f->n_seen && !f->error; i++)
 		f->error = name_tree(f, i);
 	if (!f->error)
-		f->error = shfs_mirror_stores(f->mirror, &f->known, &f->n_known);
+		f->error = load_known(f);
 	if (!f->error)
 		f->error = remove_unseen(f);
-	return !f->error && replace_stores(f) && database_run(f->db, "COMMIT");
+	if (f->error)
+		return false;
+	for (size_t i = 0; i < f->n_seen; i++)
+		if (!f->seen[i].is_complete)
+			warn_incomplete(&f->seen[i]);
+	ok = replace_stores(f) || (f->is_full && begin_anew(f) && replace_stores(f));
+	return ok && database_run(f->db, "COMMIT");
 }
 
 static void say_error(struct fetch *f)
 {
 	if (f->error == -ENOMEM)
 		shfs_no_memory();
-	else if (f->error == -EBADMSG)
-		shfs_error("the database has rows that shfs did not publish");
 	else
 		shfs_error("cannot write what the database has into the cache: %s",
 		           strerror(-f->error));
@@ -526,7 +620,13 @@ int fetch_mirror(struct database *db, struct shfs_index *mirror, struct shfs_tre
 	else
 		shfs_mirror_rollback(mirror);
 	shfs_progress_end();
+	if (f.error == -EBADMSG && database_run(db, "ROLLBACK"))
+		return f.error;
 	if (f.error)
 		say_error(&f);
-	return ok && !f.error ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	else if (ok && f.n_left_out && f.n_left_out == f.n_seen)
+		shfs_error("the database has no other store that this role may see");
+	else if (ok)
+		return SHFS_EXIT_OK;
+	return SHFS_EXIT_FAILURE;
 }

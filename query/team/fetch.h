@@ -14,6 +14,7 @@
 #include "store/trees.h"
 
 /* The database was prepared. trees: of the store here; stores of other machines become
- * trees of it, in memory. An exit code. */
+ * trees of it, in memory. An exit code; or -EBADMSG, without a message: the mirror is
+ * damaged. */
 _must_check_ int fetch_mirror(struct database *db, struct shfs_index *mirror,
                               struct shfs_trees *trees);

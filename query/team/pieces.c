@@ -78,14 +78,16 @@ static void batch_empty(struct pieces *p)
 	p->n_batch = 0;
 }
 
-/* Has whoever keeps a copy of the store ask again (fetch.h). The time makes that number
- * another one in a database that was made anew. */
+/* Has whoever keeps a copy of the store ask again (fetch.h), and warns whoever does so
+ * before all is there. The time makes the number another one in a database that was made
+ * anew. */
 static bool note_change(struct pieces *p)
 {
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
 
 	shfs_buf_printf(&sql,
-	                "UPDATE shfs.store SET changes = greatest(changes + 1,"
+	                "UPDATE shfs.store SET published_ns = NULL,"
+	                " changes = greatest(changes + 1,"
 	                " (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint)"
 	                " WHERE store_id = %" PRId64,
 	                p->store_id);

@@ -14,7 +14,7 @@ CREATE TABLE store (
 	host text NOT NULL,
 	machine text NOT NULL,          -- of its tree (store/trees.h), as the host and the home
 	home text NOT NULL,
-	published_ns bigint,            -- when it was last complete
+	published_ns bigint,            -- when it became complete; NULL: it is not
 	changes bigint NOT NULL DEFAULT 0, -- grows whenever a row of it changes
 	UNIQUE (owner, store)
 );

@@ -464,9 +464,9 @@ static int switch_to_log(struct shfs_index *index)
 	                            NULL);
 	bool is_log = false;
 
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(stmt);
-	if (rc == SQLITE_ROW)
+	if (rc) /* a damaged schema is found here; there is no statement then */
+		return shfs_index_errno(index->db, rc);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
 		is_log = !strcmp((const char *)sqlite3_column_text(stmt, 0), "wal");
 	rc = sqlite3_finalize(stmt);
 	return rc ? shfs_index_errno(index->db, rc) : is_log;

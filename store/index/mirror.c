@@ -7,11 +7,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIRROR_NAME    "mirror.db"
-#define MIRROR_VERSION 1
+#define MIRROR_VERSION 2
 #define WAIT_ROUNDS    60 /* of SHFS_BUSY_MS, for another that reads the database */
 #define COLUMNS_MAX    32
+#define WORD_MAX       43 /* the id of a content */
+#define KEY            1  /* the parameter of a key: the first column's */
 
 const struct shfs_mirror_table shfs_mirror_tables[] = {
 	{ "producer", "producer_id",
@@ -21,13 +24,13 @@ const struct shfs_mirror_table shfs_mirror_tables[] = {
 	{ "session", "session_id",
 	  "session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns,"
 	  " end_ns, commands, invoker, caller_id, origin",
-	  "ItttiittpiiitIt" },
+	  "IhttiittpiiitIt" },
 	{ "command", "command_id",
 	  "command_id, id, session_id, session, host, number, text, hidden, redacted, "
 	  "cwd,"
 	  " begin_ns, end_ns, status, invoker, shell, process_id, user_us, system_us,"
 	  " max_rss_kib, n_accesses, n_read, n_written, n_skipped, n_incomplete",
-	  "ItIttitiipiiittIiiiiiiii" },
+	  "IhIhtitiipiiittIiiiiiiii" },
 	{ "definition", "command_id", "command_id, position, definition", "Iib" },
 	{ "process", "process_id",
 	  "process_id, host, pid, start_ticks, ppid, pgid, sid, uid, exe, cwd, argv,"
@@ -52,7 +55,7 @@ const struct shfs_mirror_table shfs_mirror_tables[] = {
 	  "version_id, file_id, n, object, flags, size, mode, mtime_ns, phash, source,"
 	  " origin_version_id, access_id, process_id, command_id, time_ns, carried, "
 	  "again",
-	  "VIitiiiiitVAIIiii" },
+	  "VIiciiiiiwVAIIiii" },
 	{ "access", "access_id",
 	  "access_id, op, is_open, flags, is_read, is_written, process_id, command_id,"
 	  " session_id, file_id, file2_id, text, directory, begin_ns, end_ns, seen_n,"
@@ -116,6 +119,34 @@ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *store,
 	return 0;
 }
 
+int shfs_mirror_remove(struct shfs_store *at)
+{
+	static const char *const names[] = { MIRROR_NAME, MIRROR_NAME "-wal",
+		                             MIRROR_NAME "-shm" };
+	int r = at->index_fd < 0 ? at->index_fd : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !r; i++)
+		if (unlinkat(at->index_fd, names[i], 0) && errno != ENOENT)
+			r = -errno;
+	return r;
+}
+
+bool shfs_mirror_remove_damaged(struct shfs_index *index)
+{
+	static const char *const ends[] = { "", "-wal", "-shm" };
+	const char *file =
+		index && index->is_mirror ? sqlite3_db_filename(index->db, "main") : NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && file; i++) {
+		_cleanup_buf_ struct shfs_buf path = { 0 };
+
+		shfs_buf_printf(&path, "%s%s", file, ends[i]);
+		if (path.failed || (unlink(path.data) && errno != ENOENT))
+			return false;
+	}
+	return file;
+}
+
 /* --- transactions --- */
 
 int shfs_mirror_begin(struct shfs_index *mirror)
@@ -145,6 +176,17 @@ void shfs_mirror_rollback(struct shfs_index *mirror)
 {
 	if (!sqlite3_get_autocommit(mirror->db))
 		sqlite3_exec(mirror->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int shfs_mirror_begin_store(struct shfs_index *mirror)
+{
+	return exec_all(mirror, "SAVEPOINT one_store");
+}
+
+int shfs_mirror_end_store(struct shfs_index *mirror, bool keep)
+{
+	return exec_all(mirror, keep ? "RELEASE one_store"
+	                             : "ROLLBACK TO one_store; RELEASE one_store");
 }
 
 /* --- stores and pieces --- */
@@ -235,16 +277,6 @@ int shfs_mirror_put_store(struct shfs_index *mirror, const struct shfs_mirror_st
 	                    shfs_arg_text(shfs_bytes_str(s->mark)));
 }
 
-int shfs_mirror_put_piece(struct shfs_index *mirror, int64_t store_id,
-                          const struct shfs_mirror_piece *p)
-{
-	return shfs_sql_run(mirror, "INSERT INTO m_piece VALUES (?, ?, ?, ?, ?, ?)",
-	                    shfs_arg_int(store_id),
-	                    shfs_arg_text(shfs_bytes_str(p->name)),
-	                    shfs_arg_int(p->first), shfs_arg_int(p->last),
-	                    shfs_arg_int(p->hash), shfs_arg_int(p->rows));
-}
-
 /* --- numbers --- */
 
 /* Is it the number of an access or a version, whose upper half is that of a row? */
@@ -256,6 +288,30 @@ static bool is_pair(char kind)
 static int64_t shift(const struct shfs_mirror_store *store, char kind)
 {
 	return is_pair(kind) ? store->base << 32 : store->base;
+}
+
+/* The last key (of the database) that a store's table may have. */
+static int64_t last_key(const struct shfs_mirror_store *store,
+                        const struct shfs_mirror_table *table)
+{
+	return (is_pair(table->kinds[0]) ? store->room << 32 : store->room) - 1;
+}
+
+int shfs_mirror_put_piece(struct shfs_index *mirror,
+                          const struct shfs_mirror_store *store,
+                          const struct shfs_mirror_table *table,
+                          const struct shfs_mirror_piece *p)
+{
+	int r;
+
+	if (p->first < 0 || p->last < p->first || p->last > last_key(store, table))
+		return -EPROTO; /* to remove it would remove rows of others */
+	r = shfs_sql_run(mirror, "INSERT INTO m_piece VALUES (?, ?, ?, ?, ?, ?)",
+	                 shfs_arg_int(store->store_id),
+	                 shfs_arg_text(shfs_bytes_str(p->name)), shfs_arg_int(p->first),
+	                 shfs_arg_int(p->last), shfs_arg_int(p->hash),
+	                 shfs_arg_int(p->rows));
+	return r == -EINVAL ? -EPROTO : r; /* there are two of one key */
 }
 
 /* --- removing rows --- */
@@ -279,9 +335,7 @@ int shfs_mirror_remove_store(struct shfs_index *mirror,
 	int r = 0;
 
 	for (const struct shfs_mirror_table *t = shfs_mirror_tables; t->name && !r; t++)
-		r = remove_rows(mirror, store, t, 0,
-		                is_pair(t->kinds[0]) ? (store->room << 32) - 1
-		                                     : store->room - 1);
+		r = remove_rows(mirror, store, t, 0, last_key(store, t));
 	if (!r)
 		r = shfs_sql_run(mirror, "DELETE FROM m_piece WHERE store_id = ?",
 		                 shfs_arg_int(store->store_id));
@@ -371,17 +425,19 @@ int shfs_mirror_load(struct shfs_index *mirror, const struct shfs_mirror_store *
 	return 0;
 }
 
-/* Sets *n to the number of a row here: SQLITE_OK, or SQLITE_RANGE. 0 stands for an
- * unknown one, but not in the upper half of an access. */
-static int number_here(const struct shfs_mirror_store *store, char kind, int64_t *n)
+/* Sets *n to the number of a row here: SQLITE_OK, SQLITE_RANGE, or SQLITE_MISMATCH if it
+ * is none. 0 stands for an unknown row, but not in the upper half of an access; as a key
+ * it would be no store's own. */
+static int number_here(const struct shfs_mirror_store *store, char kind, bool is_key,
+                       int64_t *n)
 {
 	int64_t row = is_pair(kind) ? *n >> 32 : *n;
 
-	if (row < 0)
-		return SQLITE_CORRUPT;
+	if (row < 0 || (is_key && !*n && !is_pair(kind)))
+		return SQLITE_MISMATCH;
 	if (row >= store->room)
 		return SQLITE_RANGE;
-	if (*n)
+	if (*n || is_key)
 		*n += shift(store, kind);
 	return SQLITE_OK;
 }
@@ -395,7 +451,29 @@ static int op_number(struct shfs_bytes name, int64_t *out)
 			*out = op;
 			return SQLITE_OK;
 		}
-	return SQLITE_CORRUPT;
+	return SQLITE_MISMATCH;
+}
+
+/* Is it a word that shfs makes: an id, the id of a content, where a version is from? Such
+ * words are shown as they are, so no other bytes may come in. */
+static bool is_word(char kind, struct shfs_bytes text)
+{
+	char word[WORD_MAX + 1];
+	struct shfs_object_id id;
+
+	if (text.len > WORD_MAX || memchr(text.data, 0, text.len))
+		return false;
+	memcpy(word, text.data, text.len);
+	word[text.len] = '\0';
+	if (kind == 'c')
+		return !shfs_object_parse(word, &id);
+	if (kind == 'h')
+		return text.len == 16 && strspn(word, "0123456789abcdef") == 16;
+	for (enum shfs_version_source s = SHFS_SOURCE_WRITTEN; s <= SHFS_SOURCE_LINKED;
+	     s++)
+		if (!strcmp(shfs_version_source_name(s), word))
+			return true;
+	return false;
 }
 
 static bool is_below_root(const struct shfs_mirror_store *store, struct shfs_bytes path)
@@ -455,7 +533,7 @@ static int bind_path(struct shfs_mirror_load *load, int at, char kind,
 	                                         buf->len, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-/* Binds a value as parameter at. */
+/* Binds a value as parameter at. SQLITE_MISMATCH: shfs publishes no such value. */
 static int bind_value(struct shfs_mirror_load *load, int at, char kind,
                       const struct shfs_mirror_value *v)
 {
@@ -464,12 +542,13 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	int rc = SQLITE_OK;
 
 	if (v->is_null)
-		return sqlite3_bind_null(load->stmt, at);
+		return at == KEY || kind == 'h' ? SQLITE_MISMATCH
+		                                : sqlite3_bind_null(load->stmt, at);
 	switch (kind) {
 	case 'I':
 	case 'A':
 	case 'V':
-		rc = number_here(load->store, kind, &n);
+		rc = number_here(load->store, kind, at == KEY, &n);
 		break;
 	case 'o':
 		rc = op_number(text, &n);
@@ -479,6 +558,13 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	case 's':
 	case 'x':
 		return bind_path(load, at, kind, text);
+	case 'c':
+	case 'h':
+	case 'w':
+		if (!is_word(kind, text))
+			return SQLITE_MISMATCH;
+		return sqlite3_bind_text64(load->stmt, at, text.data, text.len,
+		                           SQLITE_STATIC, SQLITE_UTF8);
 	case 'B':
 		return sqlite3_bind_blob64(load->stmt, at, text.data, text.len,
 		                           SQLITE_STATIC);
@@ -490,15 +576,25 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	return rc ? rc : sqlite3_bind_int64(load->stmt, at, n);
 }
 
+/* Two rows of one key, a number where a text belongs: shfs publishes none of these. */
+static bool is_bad_row(int rc)
+{
+	return (rc & 0xff) == SQLITE_CONSTRAINT || (rc & 0xff) == SQLITE_MISMATCH ||
+	       (rc & 0xff) == SQLITE_TOOBIG;
+}
+
 int shfs_mirror_add(struct shfs_mirror_load *load, const struct shfs_mirror_value *values)
 {
 	const char *kinds = load->table->kinds;
-	int at = 0, rc = sqlite3_reset(load->stmt);
+	int at = 0, rc = SQLITE_OK;
 
+	sqlite3_reset(load->stmt); /* says once more why the last row was refused */
 	for (size_t i = 0; kinds[i] && !rc; i++)
 		if (kinds[i] != '-')
 			rc = bind_value(load, ++at, kinds[i], &values[i]);
 	if (!rc)
 		rc = sqlite3_step(load->stmt);
-	return rc == SQLITE_RANGE ? -ERANGE : shfs_index_errno(load->mirror->db, rc);
+	if (rc == SQLITE_RANGE)
+		return -ERANGE;
+	return is_bad_row(rc) ? -EPROTO : shfs_index_errno(load->mirror->db, rc);
 }

@@ -20,6 +20,11 @@
 _must_check_ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *store,
                                   struct shfs_index **out);
 
+/* Removes the mirror in a store. Who has it open goes on with what was there. */
+_must_check_ int shfs_mirror_remove(struct shfs_store *at);
+/* Removes the files of an index that is a mirror: true. It is only a copy. */
+bool shfs_mirror_remove_damaged(struct shfs_index *index);
+
 /*
  * A table: its key and its columns in the database, and how each is kept, a letter each:
  *   i  a number            I  the number of a row, of the store's own
@@ -28,6 +33,8 @@ _must_check_ int shfs_mirror_open(struct shfs_store *at, struct shfs_store *stor
  *   d  the directory of a path                    x  the path of a program
  *   s  paths with NULs between                    o  the name of an operation
  *   b  bytes as a text     B  bytes               -  not kept
+ *   h  the id of a command or session             c  that of a content
+ *   w  where a version is from
  * The key is the first column.
  */
 struct shfs_mirror_table {
@@ -55,6 +62,9 @@ _must_check_ int shfs_mirror_begin(struct shfs_index *mirror);
  * another process is reading the rows of before. */
 _must_check_ int shfs_mirror_commit(struct shfs_index *mirror);
 void shfs_mirror_rollback(struct shfs_index *mirror);
+/* Within that: begins to write one store; ends it, and keeps all of that or nothing. */
+_must_check_ int shfs_mirror_begin_store(struct shfs_index *mirror);
+_must_check_ int shfs_mirror_end_store(struct shfs_index *mirror, bool keep);
 
 /* Get the stores, by their base; the caller frees them. The pieces of one, by name and
  * first. */
@@ -68,7 +78,10 @@ _must_check_ int shfs_mirror_put_store(struct shfs_index *mirror,
 /* Removes a store's rows and pieces, and itself. */
 _must_check_ int shfs_mirror_remove_store(struct shfs_index *mirror,
                                           const struct shfs_mirror_store *store);
-_must_check_ int shfs_mirror_put_piece(struct shfs_index *mirror, int64_t store_id,
+/* -EPROTO: it is beyond the store's room, or there already. */
+_must_check_ int shfs_mirror_put_piece(struct shfs_index *mirror,
+                                       const struct shfs_mirror_store *store,
+                                       const struct shfs_mirror_table *table,
                                        const struct shfs_mirror_piece *piece);
 /* Removes a piece and its rows. */
 _must_check_ int shfs_mirror_remove_piece(struct shfs_index *mirror,
@@ -91,7 +104,7 @@ _must_check_ int shfs_mirror_load(struct shfs_index *mirror,
                                   const struct shfs_mirror_table *table,
                                   struct shfs_mirror_load **out);
 /* Adds a row, with a value for each letter of kinds. -ERANGE: a number is beyond the
- * store's room. -EBADMSG: it is no number of a row, or there is no such operation. */
+ * store's room. -EPROTO: shfs publishes no such row, or it is there already. */
 _must_check_ int shfs_mirror_add(struct shfs_mirror_load *load,
                                  const struct shfs_mirror_value *values);
 void shfs_mirror_load_free(struct shfs_mirror_load *load);

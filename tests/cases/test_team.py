@@ -185,6 +185,16 @@ def test_the_connection_ends_midway(sandbox, shfs, postgres):
     postgres.sql("DROP TRIGGER cut ON shfs.version")
     publish(shfs, postgres)
     compare_all(sandbox, postgres)
+    # a later one, too, of which whoever asks learns
+    assert not shfs("history", "--db", postgres.url(), cwd="/").stderr
+    record(sandbox, "seq 9 > data.txt; cat data.txt > later.txt")
+    postgres.sql("CREATE TRIGGER cut BEFORE INSERT ON shfs.version FOR EACH ROW EXECUTE FUNCTION public.cut()")
+    shfs("publish", postgres.url(), cwd="/", check=1)
+    said = shfs("history", "--db", postgres.url(), cwd="/").stderr
+    assert "the store of ann on " in said and "is being published, or its publish was interrupted" in said
+    postgres.sql("DROP TRIGGER cut ON shfs.version")
+    publish(shfs, postgres)
+    assert not shfs("history", "--db", postgres.url(), cwd="/").stderr
 
 
 def test_stores_in_any_order(sandbox, shfs, postgres):

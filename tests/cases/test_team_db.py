@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """--db URL: commands ask a team's database, and answer as they do of the local index: what the role sees, and nothing else."""
 
+import contextlib
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -43,6 +45,10 @@ def compare(sandbox, url, *args, cwd=None):
 
 def cache_of(sandbox):
     return f"{sandbox.home}/.cache/shfs/db"
+
+
+def mirrors(sandbox):
+    return [top for top, _, names in os.walk(cache_of(sandbox)) for name in names if name.startswith("mirror.db")]
 
 
 def in_cache(sandbox, text):
@@ -199,10 +205,15 @@ def test_the_database_is_made_anew(sandbox, shfs, postgres):
     postgres.sql("DROP SCHEMA shfs CASCADE")
     status, _, said = answer(sandbox, url, "history")
     assert status == 6 and "nothing of shfs" in said
+    assert not mirrors(sandbox)
     record(sandbox, "seq 3 > data.txt; sort data.txt > new.txt")
     publish(shfs, postgres)
     compare(sandbox, url, "history", "--json")
     compare(sandbox, url, "why", f"{sandbox.project}/new.txt")
+    assert mirrors(sandbox)
+    postgres.sql("UPDATE shfs.schema SET version = 1")
+    status, _, said = answer(sandbox, url, "history")
+    assert status == 1 and "version" in said and not mirrors(sandbox)
 
 
 # --- who sees what ---
@@ -311,6 +322,7 @@ def test_what_is_forgotten(sandbox, shfs, postgres):
     compare(sandbox, url, "history", "--json")
     assert in_cache(sandbox, SECRET)
     shfs("forget", "--yes", "--grep", SECRET, cwd="/")
+    assert not mirrors(sandbox)
     shfs("forget", "--yes", f"{sandbox.project}/{SECRET}", cwd="/", check=False)
     publish(shfs, postgres)
     compare(sandbox, url, "history", "--json")
@@ -321,7 +333,152 @@ def test_what_is_forgotten(sandbox, shfs, postgres):
     assert not in_cache(sandbox, "moved.txt")
 
 
+# --- a damaged cache ---
+
+
+def test_a_damaged_cache(sandbox, shfs, postgres):
+    """It is made anew: at once where that is seen while it is brought up to date, else by the next ask."""
+    url = postgres.url()
+    record(sandbox, *WORK, "for i in $(seq 300); do echo $i > many$i; done")
+    publish(shfs, postgres)
+    here = compare(sandbox, url, "history", "--all", "--json")
+    name, = os.listdir(cache_of(sandbox))
+    path = f"{cache_of(sandbox)}/{name}/mirror.db"
+    size = os.path.getsize(path)
+    for part, (offset, length) in enumerate([(0, 4096), (0, 100), (4096, size - 4096), (4096, 4096), (size // 2, size // 2)]):
+        with open(path, "r+b") as data:
+            data.seek(offset)
+            data.write(b"\xa5" * length)
+        postgres.sql("UPDATE shfs.store SET changes = changes + 1; UPDATE shfs.piece SET hash = hash + 1")
+        said = answer(sandbox, url, "history", "--all", "--json")
+        if part < 3:
+            assert said == here, (part, said[2])
+        elif said != here:
+            assert said[0] == 1 and not said[1] and "ask again" in said[2] and "reindex" not in said[2]
+            assert answer(sandbox, url, "history", "--all", "--json") == here
+
+
+# --- numbers ---
+
+
+def mirror_sql(sandbox, sql):
+    """Runs statements in the one mirror, and returns the rows of the last one."""
+    name, = os.listdir(cache_of(sandbox))
+    with contextlib.closing(sqlite3.connect(f"{cache_of(sandbox)}/{name}/mirror.db")) as db:
+        for statement in sql.split(";"):
+            rows = db.execute(statement).fetchall()
+        db.commit()
+    return rows
+
+
+def test_numbers_do_not_run_out(sandbox, shfs, postgres):
+    """A store keeps its numbers, however often it changes, and those of one that is gone are of use again."""
+    env, url = {"SHFS_STORE": f"{sandbox.home}/nowhere"}, postgres.url("cyd")
+    rooms = "SELECT store_id, base, room FROM m_store ORDER BY base"
+    record(sandbox, *WORK)
+    publish(shfs, postgres)
+    postgres.sql(f"INSERT INTO shfs.share (root, role) VALUES ('{sandbox.project}', 'cyd')", "ann")
+    assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 0
+    before = mirror_sql(sandbox, rooms)
+    assert len(before) == 1
+    for part in range(3):
+        postgres.sql("UPDATE shfs.store SET changes = changes + 1")
+        assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 0
+        assert mirror_sql(sandbox, rooms) == before
+        # not shared, and shared again
+        postgres.sql("DELETE FROM shfs.share", "ann")
+        assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 3 and mirror_sql(sandbox, rooms) == []
+        whole = "" if part else sandbox.project
+        postgres.sql(f"INSERT INTO shfs.share (root, role) VALUES ('{whole}', 'cyd')", "ann")
+        assert answer(sandbox, url, "history", cwd="/", env=env)[0] == 0
+        assert mirror_sql(sandbox, rooms) == before
+    # all numbers behind it are taken
+    tables = [name for name, in mirror_sql(sandbox, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'm_store'")]
+    mirror_sql(sandbox, "".join(f"DELETE FROM {name};" for name in tables) + f"UPDATE m_store SET base = {2 ** 31} - room, mark = ''")
+    expected = answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)
+    assert expected[0] == 0 and mirror_sql(sandbox, rooms)[0][1] > 2 ** 30
+    in_store(sandbox, "second")
+    record(sandbox, "echo 1 > bens; : ben")
+    publish(shfs, postgres, role="ben")
+    postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", "ben")
+    status, out, said = answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)
+    assert status == 0 and not said
+    texts = {c.get("text") for c in json.loads(out)["commands"]}
+    assert texts > {c.get("text") for c in json.loads(expected[1])["commands"]} and "echo 1 > bens; : ben" in texts
+    assert [base for _, base, _ in mirror_sql(sandbox, rooms)][0] == 0 and len(mirror_sql(sandbox, rooms)) == 2
+
+
 # --- what cannot be ---
+
+# what ben may do to the rows of his own store
+BAD = {
+    "operation": "UPDATE shfs.access SET op = 'eat'",
+    "negative": "UPDATE shfs.version SET file_id = -1",
+    "huge": "UPDATE shfs.producer SET producer_id = 3000000000",
+    "many": "UPDATE shfs.access SET process_id = 2000000000",
+    "zero": "UPDATE shfs.session SET session_id = 0 WHERE store_id = {ben}; UPDATE shfs.piece SET first = 0 WHERE name = 'session'",
+    # which would be shown as they are
+    "command's id": "UPDATE shfs.command SET id = E'\\e[31mred0123456789'",
+    "upper case": "UPDATE shfs.command SET id = upper(id)",
+    "session's id": "UPDATE shfs.session SET id = E'\\e]0;title\\a123456'",
+    "command's session": "UPDATE shfs.command SET session = E'\\e]0;title\\a'",
+    "source": "UPDATE shfs.version SET source = E'\\e[31mred'",
+    "content": "UPDATE shfs.version SET object = E'\\e[31mred' || object",
+    "twice": "INSERT INTO shfs.command SELECT * FROM shfs.command WHERE store_id = {ben} LIMIT 1",
+    "negative piece": "UPDATE shfs.piece SET first = first - 1000000 WHERE name = 'file'",
+    "long piece": "UPDATE shfs.piece SET last = last + 100000 WHERE name = 'file'",
+    "endless piece": "UPDATE shfs.piece SET last = 9223372036854775807 WHERE name = 'access'",
+}
+
+
+def spoil(postgres, sql):
+    ben, = postgres.sql("SELECT store_id FROM shfs.store WHERE owner = 'ben'")
+    sql = sql.replace("{ben}", ben)
+    if sql.startswith("UPDATE"):
+        sql += f"{' AND' if ' WHERE ' in sql else ' WHERE'} store_id = {ben}"
+    postgres.sql(f"{sql}; UPDATE shfs.piece SET hash = hash + 1 WHERE store_id = {ben};"
+                 f" UPDATE shfs.store SET changes = changes + 1 WHERE store_id = {ben}", "ben")
+
+
+def two_stores(sandbox, shfs, postgres):
+    """ann's and ben's, whose rows end with '; : ben'. Returns where no store is."""
+    record(sandbox, *WORK)
+    publish(shfs, postgres)
+    in_store(sandbox, "second")
+    record(sandbox, "echo 1 > bens; : ben", "cat bens > bens2; : ben")
+    publish(shfs, postgres, role="ben")
+    for role in "ann", "ben":
+        postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", role)
+    return {"SHFS_STORE": f"{sandbox.home}/nowhere"}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_store_is_left_out(sandbox, shfs, postgres, known):
+    """That of who publishes what shfs does not; all others are asked as before."""
+    env, url = two_stores(sandbox, shfs, postgres), postgres.url("cyd")
+
+    def ask():
+        status, out, said = answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)
+        assert status == 0, said
+        texts = sorted(c["text"] for c in json.loads(out)["commands"] if c.get("text", "exit") != "exit")
+        return [t for t in texts if not t.endswith(": ben")], [t for t in texts if t.endswith(": ben")], said
+
+    anns, bens, said = ask()
+    assert len(anns) >= len(WORK) and len(bens) == 2 and not said
+    for bad, sql in BAD.items():
+        if known:
+            assert ask() == (anns, bens, "")
+        else:
+            shutil.rmtree(cache_of(sandbox))
+        spoil(postgres, sql)
+        mine, his, said = ask()
+        assert (mine, his) == (anns, []), bad
+        assert "the store of ben is left out: it has rows that shfs did not publish" in said
+        assert not in_cache(sandbox, "bens2"), bad
+        # as before, once that is mended
+        shfs("publish", "--remove", postgres.url("ben"), cwd="/")
+        publish(shfs, postgres, role="ben")
+    assert ask() == (anns, bens, "")
 
 
 def test_what_is_refused(sandbox, shfs, postgres):
@@ -340,10 +497,16 @@ def test_what_is_refused(sandbox, shfs, postgres):
     nowhere = {"SHFS_STORE": f"{sandbox.home}/nowhere"}
     status, _, said = answer(sandbox, url, "log", "--patch", f"{sandbox.project}/data.txt", cwd="/", env=nowhere)
     assert status and "data.txt" in said and "damage" not in said
-    # rows that nobody published
+    # a store that is there, and cannot be used
+    sandbox.mkdir(f"{sandbox.home}/odd")
+    sandbox.write(f"{sandbox.home}/odd/format", "99\n")
+    status, out, said = answer(sandbox, url, "history", cwd="/", env={"SHFS_STORE": f"{sandbox.home}/odd"})
+    assert status == 6 and not out and "cannot use the store" in said
+    # rows that nobody published, and nothing else
     postgres.sql("UPDATE shfs.access SET op = 'eat'; UPDATE shfs.store SET changes = changes + 1; UPDATE shfs.piece SET hash = 1")
     status, out, said = answer(sandbox, url, "history", cwd="/")
     assert status == 1 and not out and "did not publish" in said
+    assert not in_cache(sandbox, "moved.txt")
     # no stale answer
     postgres.stop()
     status, out, said = answer(sandbox, url, "history", cwd="/")
