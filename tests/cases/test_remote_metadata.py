@@ -5,9 +5,11 @@ import json
 import os
 import random
 
+import pexpect
 import pytest
 
 from harness import seeds
+from screens import PROGRAM, Screen
 from test_browse import Browse
 from test_forget import SECRET, places, shfs
 from test_remotes import FAULTS, Saved, has_anywhere, in_store, kind, pull, push, steps
@@ -175,6 +177,23 @@ def test_commands_and_services(truth, there, sandbox, shfs, kind):
     third("import", archive)
     for version, data in truth.items():
         assert cat(third, sandbox, version).stdout_bytes == data
+
+
+@pytest.mark.users("ordinary")
+def test_at_a_terminal(truth, there, sandbox, kind):
+    """A command that could have a pager ends when it has fetched what it shows."""
+    sandbox.env["SHFS_STORE"] = f"{sandbox.home}/there"
+    name, n = min(truth, key=lambda version: len(truth[version]))
+    terminal = Screen(sandbox, PROGRAM, "restore", "--to", f"{sandbox.home}/put", f"{sandbox.project}/{name}@{n}")
+    terminal.pty.expect(pexpect.EOF)
+    terminal.pty.close()
+    assert terminal.pty.exitstatus == 0
+    with open(f"{sandbox.home}/put", "rb") as file:
+        assert file.read() == truth[name, n]
+    terminal = Screen(sandbox, PROGRAM, "cat", f"{sandbox.project}/{name}@{n}")  # it is here, and others are away
+    terminal.pty.expect(pexpect.EOF)
+    terminal.pty.close()
+    assert terminal.pty.exitstatus == 0 and away(there)
 
 
 @pytest.mark.users("ordinary")

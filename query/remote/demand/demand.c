@@ -232,6 +232,8 @@ void demand_end(void)
 	if (asking.fd < 0)
 		return;
 	shfs_object_supply_by(NULL);
+	/* a child, such as one that waits to be the pager, may have a copy */
+	shutdown(asking.fd, SHUT_RDWR);
 	shfs_closep(&asking.fd);
 	asking.fd = -1;
 	while (waitpid(asking.pid, NULL, 0) < 0 && errno == EINTR)
