@@ -217,6 +217,62 @@ def test_forget_reaches_what_is_only_there(sandbox, shfs, kind):
         assert store("check", "--read-data").stdout.endswith("no flaws\n")
 
 
+def lists(path):
+    """Of the lists of packs' contents in a store: {name: [(object, base or None)]}."""
+    found = {}
+    for top, _, names in os.walk(f"{path}/remote"):
+        for name in names if "/lists/" in top else []:
+            with open(f"{top}/{name}", "rb") as file:
+                data = file.read()
+            at = len(data) % 48  # the head
+            entries = (data[i : i + 48] for i in range(at, len(data), 48))
+            found[f"{top}/{name}"] = [(e[:17], e[18:35] if e[17] else None) for e in entries]
+    return found
+
+
+def in_two_packs(sandbox, shfs, kind):
+    """A store whose contents are only on the remote, where one pack has deltas of what another one has. Returns it and the last version."""
+    random_bytes = random.Random(7).randbytes(200_000)
+    source = f"{sandbox.home}/source"
+    sandbox.mkdir(source)
+    for n, data in enumerate([SECRET + b"\n" + random_bytes, random_bytes + b"more\n", random_bytes + b"and more\n"]):
+        sandbox.write_outside(f"{source}/{n}", data)
+    record(sandbox, f"cat {source}/0 > a; : {SECRET.decode()}", "echo other > other")
+    packs = f"{sandbox.store}/objects/packs"
+    for name in [name for name in os.listdir(packs) if "-0-" in name]:  # so the next one is another one
+        os.rename(f"{packs}/{name}", f"{packs}/{name.replace('-0-', '-1-')}")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    record(sandbox, f"cat {source}/1 > a", f"cat {source}/2 > a")
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    found = lists(path)
+    assert any(base and base not in [i for i, _ in entries] for entries in found.values() for _, base in entries), found
+    return there, random_bytes + b"and more\n"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("how", ["forgotten", "pruned"])
+def test_a_delta_whose_base_is_removed(sandbox, shfs, kind, how):
+    """What is a delta of what was forgotten, or fetched and pruned, in another pack is not lost with that."""
+    there, last = in_two_packs(sandbox, shfs, kind)
+    if how == "forgotten":
+        there("forget", "--grep", SECRET.decode(), "--yes")
+    else:
+        there("cat", f"{sandbox.project}/a@1")
+        there("prune", "--keep-last", "1", f"{sandbox.project}/a")
+    push(there)
+    assert how == "pruned" or has_anywhere(kind, SECRET) == []
+    assert there("remote", "check", "--read-data").stdout.endswith("no flaws\n")
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        assert store("cat", f"{sandbox.project}/a@{2 if how == 'forgotten' else 3}").stdout_bytes == last
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
 @pytest.mark.users("ordinary")
 def test_of_another_machine(machines, sandbox, shfs, kind):
     """pull --metadata; then what is read; then all the rest; and it is not pushed from here."""
