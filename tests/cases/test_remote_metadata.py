@@ -274,6 +274,39 @@ def test_a_delta_whose_base_is_removed(sandbox, shfs, kind, how):
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+@pytest.mark.parametrize("healed", [False, True])
+def test_forget_with_a_damaged_list_of_contents(sandbox, shfs, kind, damage, healed):
+    """What was forgotten is found by the list on the remote, and so removed there; pull --metadata brings the list, too."""
+    record(sandbox, "seq 1000 > a", f"echo {SECRET.decode()} > key", "seq 2000 > b")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    there("forget", "--grep", SECRET.decode(), "--yes")
+    left, before = away(there), lists(path)
+    for name in before:
+        with open(name, "rb") as file:
+            data = bytearray(file.read())
+        os.unlink(name)
+        if damage == "flipped":
+            data[len(data) // 2] ^= 1
+            sandbox.write_outside(name, bytes(data), 0o600)
+    if healed:
+        there("pull", "--metadata")
+        assert lists(path) == before and away(there) == left
+    push(there)
+    assert has_anywhere(kind, SECRET) == []
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        for name in "a", "b":
+            assert store("cat", f"{sandbox.project}/{name}@1").stdout == shfs("cat", f"{sandbox.project}/{name}@1").stdout
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
 def test_of_another_machine(machines, sandbox, shfs, kind):
     """pull --metadata; then what is read; then all the rest; and it is not pushed from here."""
     machines.go("hostb")
