@@ -318,9 +318,13 @@ int elsewhere_change(const struct place *place, const char *store_id,
 {
 	_cleanup_objects_ struct shfs_objects away = { 0 }, removed = { 0 }, now = { 0 },
 					      all = { 0 }, left = { 0 };
-	_cleanup_close_ int lists = elsewhere_lists(place, store_id);
-	int r = lists < 0 ? lists : away_load(place->store, &away);
+	_cleanup_close_ int lists = elsewhere_lists(place, store_id), lock = -1;
+	int r = MIN(lists, 0);
 
+	if (!r && place->store->path) /* a clone has none yet */
+		r = MIN(lock = away_lock(place->store), 0);
+	if (!r)
+		r = away_load(place->store, &away);
 	if (!r)
 		r = find_removed(place, store_id, from, lists, &away, &removed);
 	if (r == -EBADMSG) /* the list is made anew */
@@ -345,8 +349,11 @@ int elsewhere_change(const struct place *place, const char *store_id,
 int elsewhere_mend(struct shfs_store *store)
 {
 	_cleanup_objects_ struct shfs_objects all = { 0 };
+	_cleanup_close_ int lock = -1;
 	int r = elsewhere_any(store);
 
+	if (r > 0)
+		r = (lock = away_lock(store)) < 0 ? lock : 1;
 	if (r > 0)
 		r = away_is_whole(store) ?: 2;
 	if (r != 2)
