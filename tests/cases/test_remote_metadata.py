@@ -197,6 +197,26 @@ def test_at_a_terminal(truth, there, sandbox, kind):
 
 
 @pytest.mark.users("ordinary")
+def test_what_fetches_is_killed(truth, there, sandbox, kind):
+    """A command that goes on without some contents goes on without the process that fetches them, too."""
+    archive = f"{sandbox.home}/archive.tar"
+    result = there("export", "tar", "--output", archive, sandbox.project, env={FAULTS: "kill=3"}, check=False)
+    assert result.status >= 0 and result.stderr.count("the process that fetches them has ended") == 1, result
+    there("export", "tar", "--output", archive, sandbox.project)
+    assert away(there) == 0
+
+
+@pytest.mark.users("ordinary")
+def test_nothing_comes(truth, there, sandbox, kind):
+    """That no remote has a content any more is said."""
+    for name in lists(f"{sandbox.home}/there"):
+        os.unlink(name)
+    sandbox.run("rm", "-rf", f"{sandbox.home}/there/remote/r/away", cwd="/")
+    said = cat(there, sandbox, min(truth), check=1).stderr
+    assert "no remote has them where they were" in said and "shfs pull --metadata" in said
+
+
+@pytest.mark.users("ordinary")
 def test_forget_reaches_what_is_only_there(sandbox, shfs, kind):
     record(sandbox, "seq 1000 > a", f"echo {SECRET.decode()} > key", "cat a a > b", "head -c 200000 /dev/urandom > random",
            f"(head -c 3000000 /dev/urandom; echo {SECRET.decode()}) > loose")

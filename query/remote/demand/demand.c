@@ -30,6 +30,7 @@ static struct {
 	pthread_mutex_t lock;
 	int fd;
 	pid_t pid;
+	bool said; /* that the other process has ended */
 } asking = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 static int ask(struct shfs_store *store, const struct shfs_object_id *id)
@@ -38,15 +39,23 @@ static int ask(struct shfs_store *store, const struct shfs_object_id *id)
 	int r = 0;
 
 	pthread_mutex_lock(&asking.lock);
-	n = write(asking.fd, id, sizeof(*id));
+	/* if that one was killed, this one is not to die by SIGPIPE */
+	n = send(asking.fd, id, sizeof(*id), MSG_NOSIGNAL);
 	if (n == (ssize_t)sizeof(*id))
 		do
 			n = read(asking.fd, &r, sizeof(r));
 		while (n < 0 && errno == EINTR);
 	else
 		n = -1;
+	if (n != (ssize_t)sizeof(r)) {
+		r = -EPIPE;
+		if (!asking.said)
+			shfs_error("cannot fetch contents: the process that fetches them "
+			           "has ended");
+		asking.said = true;
+	}
 	pthread_mutex_unlock(&asking.lock);
-	return n == (ssize_t)sizeof(r) ? r : -EPIPE;
+	return r;
 }
 
 /* --- the process that fetches --- */
@@ -178,9 +187,27 @@ static int bring(struct supplier *s)
 	return r < 0 ? r : s->brought ? 0 : -ENOENT;
 }
 
+/* Says once that nothing came, if nothing was said of why. */
+static void say_nothing_came(struct supplier *s, int error)
+{
+	bool said = s->said;
+
+	for (size_t i = 0; i < s->n; i++)
+		said |= s->list[i].failed;
+	s->said = true;
+	if (said)
+		return;
+	if (error == -ENOENT)
+		shfs_error("cannot fetch contents: no remote has them where they were");
+	else
+		shfs_error("cannot fetch contents: %s", strerror(-error));
+	shfs_hint("shfs pull --metadata looks where they are by now");
+}
+
 static int supply(struct supplier *s, const struct shfs_object_id *id)
 {
 	_cleanup_close_ int lock = -1;
+	int r;
 
 	s->wanted.n = 0;
 	if (shfs_objects_add(&s->wanted, id))
@@ -192,7 +219,10 @@ static int supply(struct supplier *s, const struct shfs_object_id *id)
 		           "at work");
 		shfs_hint("try again when it has ended");
 	}
-	return lock < 0 ? lock : bring(s);
+	r = lock < 0 ? lock : bring(s);
+	if (r)
+		say_nothing_came(s, r);
+	return r;
 }
 
 /* Standard input and output are those of the command alone. */
@@ -211,14 +241,20 @@ static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* ^C is for a program that the command runs, which may go on afterwards */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
 	leave_standard_fds();
 	r = shfs_store_open(path, 0, &s.store);
 	if (!r)
 		r = place_each(s.store, add_source, &s);
+	if (r)
+		shfs_error("cannot fetch contents: %s", strerror(-r));
 	while (!r && read(fd, &id, sizeof(id)) == (ssize_t)sizeof(id)) {
 		int answer = supply(&s, &id);
 
-		if (write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
+		if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) !=
+		    (ssize_t)sizeof(answer))
 			break;
 	}
 	for (size_t i = 0; i < s.n; i++)
