@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import time
 
 import pexpect
 import pytest
@@ -194,6 +195,35 @@ def test_at_a_terminal(truth, there, sandbox, kind):
     terminal.pty.expect(pexpect.EOF)
     terminal.pty.close()
     assert terminal.pty.exitstatus == 0 and away(there)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["directory"], indirect=True)
+@pytest.mark.parametrize("pager", [True, False])
+def test_ssh_asks_nothing_beside_a_pager(sandbox, shfs, kind, pager):
+    """ssh may ask for a password at the terminal, but not while a pager has it."""
+    log, path = f"{sandbox.home}/arguments", f"{sandbox.home}/there"
+    record(sandbox, "seq 100 > a")
+    time.sleep(0.02)
+    moment = time.time()
+    time.sleep(0.02)
+    record(sandbox, "seq 200 > a")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    in_store(sandbox, path)("clone", "--metadata", "--name", "r", kind.url)
+    program = f'#!/bin/sh\necho "$@" >> {log}\nexit 255\n'
+    sandbox.write_outside(f"{sandbox.home}/ssh", program, 0o755)
+    sandbox.write_outside(f"{path}/remote/r/url", "ssh://nowhere/remote\n", 0o600)
+    sandbox.env["SHFS_STORE"] = path
+    env = {"SHFS_SSH_COMMAND": f"{sandbox.home}/ssh", "PAGER": "sh -c cat"}
+    between = [f"{sandbox.project}@{{@{moment:.6f}}}", f"{sandbox.project}@{{@{time.time():.6f}}}"]
+    terminal = Screen(sandbox, PROGRAM, "diff", *([] if pager else ["--no-pager"]), *between, env=env, columns=300)
+    said = terminal.pty.read().decode()
+    terminal.pty.close()
+    with open(log, encoding="ascii") as file:
+        lines = file.read().splitlines()
+    assert lines and {"BatchMode=yes" in line for line in lines} == {pager}, (lines, said)
+    assert ("shfs pull r asks" in said) == pager, said
 
 
 @pytest.mark.users("ordinary")

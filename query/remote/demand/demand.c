@@ -8,6 +8,7 @@
 #include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
 #include "query/remote/pull.h"
+#include "query/remote/ssh/program.h"
 #include "store/objects/away.h"
 #include "store/objects/content.h"
 
@@ -26,22 +27,34 @@
 
 /* --- the process that reads --- */
 
+/* What is asked for. */
+struct question {
+	struct shfs_object_id id;
+	bool paged; /* a pager has the terminal: nobody else may use it */
+};
+
 static struct {
 	pthread_mutex_t lock;
 	int fd;
 	pid_t pid;
-	bool said; /* that the other process has ended */
+	bool terminal; /* standard output was one at the beginning: if not now, there is
+	                * a pager */
+	bool said;     /* that the other process has ended */
 } asking = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 static int ask(struct shfs_store *store, const struct shfs_object_id *id)
 {
+	struct question question;
 	ssize_t n;
 	int r = 0;
 
+	memset(&question, 0, sizeof(question));
+	question.id = *id;
+	question.paged = asking.terminal && !isatty(STDOUT_FILENO);
 	pthread_mutex_lock(&asking.lock);
 	/* if that one was killed, this one is not to die by SIGPIPE */
-	n = send(asking.fd, id, sizeof(*id), MSG_NOSIGNAL);
-	if (n == (ssize_t)sizeof(*id))
+	n = send(asking.fd, &question, sizeof(question), MSG_NOSIGNAL);
+	if (n == (ssize_t)sizeof(question))
 		do
 			n = read(asking.fd, &r, sizeof(r));
 		while (n < 0 && errno == EINTR);
@@ -75,6 +88,7 @@ struct supplier {
 	struct source *at;
 	uint64_t rate; /* bytes per second; 0: any number */
 	bool brought, said;
+	bool paged; /* as in the question */
 };
 
 static int add_source(void *arg, const char *name)
@@ -106,7 +120,17 @@ static int fail(struct source *source, int error)
 	return error;
 }
 
-static int connect_to(struct source *source, uint64_t rate)
+/* ssh could not ask for a password or about a key, as a pager has the terminal. */
+static void hint_pull(const struct source *source)
+{
+	if (!strncmp(source->place.url, "ssh://", 6) ||
+	    ssh_url_is_short(source->place.url))
+		shfs_hint("ssh asks nothing while a pager runs: shfs pull %s asks, and "
+		          "so does --no-pager",
+		          source->place.name);
+}
+
+static int connect_to(struct source *source, uint64_t rate, bool paged)
 {
 	int r;
 
@@ -114,11 +138,18 @@ static int connect_to(struct source *source, uint64_t rate)
 		return 0;
 	if (remote_connect(WHAT, &source->place, NULL, &source->remote)) {
 		source->failed = true; /* that was said */
+		if (paged)
+			hint_pull(source);
 		return -ENOLINK;
 	}
 	source->remote->rate = rate;
 	r = remote_look(source->remote);
-	return r ? fail(source, r) : 0;
+	if (!r)
+		return 0;
+	r = fail(source, r);
+	if (paged)
+		hint_pull(source);
+	return r;
 }
 
 /* May these files have the object? They may if a list cannot be read. */
@@ -158,10 +189,11 @@ static int bring_of_store(void *arg, const char *store_id, const struct manifest
 	if (lists < 0 || s->brought || s->at->failed ||
 	    !may_have(lists, files, &s->wanted.ids[0]))
 		return MIN(lists, 0);
-	r = connect_to(s->at, s->rate);
+	r = connect_to(s->at, s->rate, s->paged);
 	if (r)
 		return 0;
-	shfs_progress_begin("fetching contents");
+	if (!s->paged)
+		shfs_progress_begin("fetching contents");
 	r = pull_bring(&s->at->place, s->at->remote, store_id, files, &s->wanted,
 	               shfs_progress_bytes);
 	shfs_progress_end();
@@ -237,7 +269,7 @@ static void leave_standard_fds(void)
 static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 {
 	struct supplier s = { .rate = rate };
-	struct shfs_object_id id;
+	struct question question;
 	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -250,8 +282,12 @@ static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 		r = place_each(s.store, add_source, &s);
 	if (r)
 		shfs_error("cannot fetch contents: %s", strerror(-r));
-	while (!r && read(fd, &id, sizeof(id)) == (ssize_t)sizeof(id)) {
-		int answer = supply(&s, &id);
+	while (!r && read(fd, &question, sizeof(question)) == (ssize_t)sizeof(question)) {
+		int answer;
+
+		s.paged = question.paged;
+		ssh_ask_nothing(s.paged);
+		answer = supply(&s, &question.id);
 
 		if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) !=
 		    (ssize_t)sizeof(answer))
@@ -297,6 +333,7 @@ void demand_begin(struct shfs_context *ctx)
 		close(fds[0]);
 		return;
 	}
+	asking.terminal = isatty(STDOUT_FILENO);
 	asking.fd = fds[0];
 	asking.pid = pid;
 	shfs_object_supply_by(ask);
