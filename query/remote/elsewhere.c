@@ -150,6 +150,24 @@ int elsewhere_contents(int lists, const struct manifest *files,
 	return list ? read_list(lists, list, out) : -ENOENT;
 }
 
+int elsewhere_list_is_whole(int lists, const struct remote_file *list)
+{
+	_cleanup_contents_ struct contents contents = { 0 };
+	int r = read_list(lists, list, &contents);
+
+	return r == -ENOENT || r == -EBADMSG ? 0 : r ? r : 1;
+}
+
+int elsewhere_lists_are_whole(int lists, const struct manifest *files)
+{
+	int r = 1;
+
+	for (size_t i = 0; i < files->n && r > 0; i++)
+		if (file_kind_of(files->files[i].name) == FILE_CONTENTS)
+			r = elsewhere_list_is_whole(lists, &files->files[i]);
+	return r;
+}
+
 static int add_contents(const struct contents *contents, struct shfs_objects *out)
 {
 	int r = 0;
@@ -261,13 +279,21 @@ static int write_files(const struct place *place, const char *store_id,
 	return r ? r : place_remove_file(place, lists);
 }
 
-/* Objects that were pruned or forgotten here: of the files, and not away. */
-static int find_removed(struct shfs_store *store, const struct shfs_objects *away,
+/* Objects that were pruned or forgotten here: of the files, and not away. A list that was
+ * damaged or missing here may be among the new ones. */
+static int find_removed(const struct place *place, const char *store_id, int from,
+                        int lists, const struct shfs_objects *away,
                         struct shfs_objects *out)
 {
 	_cleanup_objects_ struct shfs_objects all = { 0 };
-	int r = gather(store, &all);
+	_cleanup_manifest_ struct manifest files = { 0 };
+	int r = gather(place->store, &all);
 
+	if (!r && from >= 0)
+		r = elsewhere_read(place, store_id, &files);
+	if (!r && from >= 0)
+		r = add_objects(from, lists, &files, &all);
+	shfs_objects_sort(&all);
 	return r ? r : objects_select(&all, away, false, out);
 }
 
@@ -292,11 +318,15 @@ int elsewhere_change(const struct place *place, const char *store_id,
 {
 	_cleanup_objects_ struct shfs_objects away = { 0 }, removed = { 0 }, now = { 0 },
 					      all = { 0 }, left = { 0 };
-	_cleanup_close_ int lists = elsewhere_lists(place, store_id);
-	int r = lists < 0 ? lists : away_load(place->store, &away);
+	_cleanup_close_ int lists = elsewhere_lists(place, store_id), lock = -1;
+	int r = MIN(lists, 0);
 
+	if (!r && place->store->path) /* a clone has none yet */
+		r = MIN(lock = away_lock(place->store), 0);
 	if (!r)
-		r = find_removed(place->store, &away, &removed);
+		r = away_load(place->store, &away);
+	if (!r)
+		r = find_removed(place, store_id, from, lists, &away, &removed);
 	if (r == -EBADMSG) /* the list is made anew */
 		r = 0;
 	if (!r)
@@ -319,8 +349,11 @@ int elsewhere_change(const struct place *place, const char *store_id,
 int elsewhere_mend(struct shfs_store *store)
 {
 	_cleanup_objects_ struct shfs_objects all = { 0 };
+	_cleanup_close_ int lock = -1;
 	int r = elsewhere_any(store);
 
+	if (r > 0)
+		r = (lock = away_lock(store)) < 0 ? lock : 1;
 	if (r > 0)
 		r = away_is_whole(store) ?: 2;
 	if (r != 2)

@@ -40,6 +40,10 @@ _must_check_ int elsewhere_lists(const struct place *place, const char *store_id
  * the one that these files have. */
 _must_check_ int elsewhere_contents(int lists, const struct manifest *files,
                                     const struct remote_file *pack, struct contents *out);
+/* Are all lists that these files have here, and whole? 1; 0; -errno. */
+_must_check_ int elsewhere_lists_are_whole(int lists, const struct manifest *files);
+/* Is this list here, and whole? 1; 0; -errno. */
+_must_check_ int elsewhere_list_is_whole(int lists, const struct remote_file *list);
 /* Adds all objects of the files, as far as there are lists. Not sorted. */
 _must_check_ int elsewhere_objects(int lists, const struct manifest *files,
                                    struct shfs_objects *out);

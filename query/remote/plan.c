@@ -200,6 +200,8 @@ static int find_bases_in(struct plan *p, size_t i, const struct shfs_objects *wa
 			continue;
 		m.pack = pack_entry(p->o, i);
 		r = m.pack ? mark_object(&m, base) : -ENOMEM;
+		if (m.pack)
+			m.pack->bases = true;
 	}
 	return r || !m.any ? r : fetch_marked(p, m.pack);
 }

@@ -12,6 +12,7 @@ struct fetched_pack {
 	size_t file;  /* index in `now` */
 	bool *pieces; /* for each piece: it was fetched */
 	bool unknown; /* there is no list of its contents */
+	bool bases;   /* contents of other packs may be deltas of what it has */
 };
 
 /* A store that has pushed. */

@@ -141,6 +141,15 @@ static bool is_same_head(const struct remote_head *a, const struct remote_head *
 	       a->rewrites == b->rewrites;
 }
 
+/* Is a list of a pack's contents damaged or missing here? */
+static int lacks_lists(struct pull *pull, struct pulled_store *o)
+{
+	_cleanup_close_ int lists = elsewhere_lists(pull->place, o->store_id);
+	int r = lists < 0 ? lists : elsewhere_lists_are_whole(lists, &o->away);
+
+	return r < 0 ? r : !r;
+}
+
 /* Looks at a store: 1: it has something new; 0. */
 static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t generation)
 {
@@ -150,6 +159,11 @@ static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t gen
 	bool again =
 		pull->options.despite_damage || (o->away.n && !pull->options.metadata);
 
+	if (!r && o->away.n && !again) {
+		r = lacks_lists(pull, o);
+		again = r > 0;
+		r = MIN(r, 0);
+	}
 	/* an older one: the listing came late, or a newer head was lost */
 	if (r || (generation < o->known.head.generation && !pull->options.direct) ||
 	    (generation == o->known.head.generation && !pull->options.direct && !again))
@@ -222,17 +236,23 @@ static int fetch_to(struct pulled_store *o, struct fetcher *f, int incoming,
 	return r == -ENOENT ? -ENODATA : MIN(r, 0);
 }
 
-/* Was the list of a pack's contents fetched by an earlier pull --metadata? */
-static bool has_list(const struct pulled_store *o, const struct remote_file *file)
+/* Was the list of a pack's contents fetched by an earlier pull --metadata? One that is
+ * damaged or missing by now is fetched again. */
+static bool has_list(const struct pull *pull, const struct pulled_store *o,
+                     const struct remote_file *file)
 {
 	const struct remote_file *known = manifest_find(&o->away, file->name);
+	_cleanup_close_ int lists = -1;
 
-	return known && remote_file_equal(known, file);
+	if (!known || !remote_file_equal(known, file))
+		return false;
+	lists = elsewhere_lists(pull->place, o->store_id);
+	return lists >= 0 && elsewhere_list_is_whole(lists, known) > 0;
 }
 
 /* Which small files are fetched, and where to. NULL: it is not. */
-static const char *small_path(const struct pulled_store *o,
-                              const struct remote_file *file, bool metadata)
+static const char *small_path(const struct pull *pull, const struct pulled_store *o,
+                              const struct remote_file *file)
 {
 	switch (file_kind_of(file->name)) {
 	case FILE_STORE:
@@ -243,7 +263,7 @@ static const char *small_path(const struct pulled_store *o,
 	case FILE_ALIVE:
 		return file->name;
 	case FILE_CONTENTS:
-		if (metadata && has_list(o, file))
+		if (pull->options.metadata && has_list(pull, o, file))
 			return NULL;
 		/* fallthrough */
 	case FILE_SEGMENT:
@@ -280,7 +300,7 @@ static int fetch_files(struct pull *pull, struct pulled_store *o, struct fetcher
 
 	for (size_t i = 0; i < o->now.n && !r; i++) {
 		const struct remote_file *file = &o->now.files[i];
-		const char *path = small_path(o, file, pull->options.metadata);
+		const char *path = small_path(pull, o, file);
 		enum file_kind kind = file_kind_of(file->name);
 
 		if (!path || kind == FILE_LOOSE)

@@ -11,6 +11,7 @@
 #include "store/care/forget.h"
 #include "store/journal/journal.h"
 #include "store/objects/away.h"
+#include "store/objects/content.h"
 #include "store/objects/inventory.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
@@ -663,6 +664,7 @@ struct mending {
 	struct shfs_objects away; /* of the store */
 	struct shfs_objects wanted;
 	struct manifest kept;
+	bool by_base; /* something was removed that others are deltas of */
 };
 
 static void mending_clear(struct mending *m)
@@ -672,29 +674,76 @@ static void mending_clear(struct mending *m)
 	manifest_clear(&m->kept);
 }
 
-/* Has this file objects that were forgotten or pruned here? Then what is left of them is
- * wanted. 1; 0; -errno. */
-static int has_removed(struct push *p, int lists, const struct remote_file *pack,
+static void list_name(const struct remote_file *pack, char out[static FILE_NAME_MAX + 20])
+{
+	snprintf(out, FILE_NAME_MAX + 20, "made/contents/%s",
+	         strrchr(pack->name, '/') + 1);
+}
+
+/* Fetches the list of a pack's contents, which is damaged or missing here. */
+static int fetch_list(struct push *p, int lists, const struct remote_file *pack)
+{
+	struct fetcher f = { .remote = p->u.remote, .store_id = p->u.now.head.store_id };
+	char name[FILE_NAME_MAX + 20];
+	const struct remote_file *list;
+	int r = remote_look(p->u.remote);
+
+	if (r)
+		return r;
+	list_name(pack, name);
+	list = manifest_find(&p->u.away, name);
+	r = list ? fetch_file(&f, list, lists, name, NULL) : -EBADMSG;
+	fetcher_clear(&f);
+	return r == -ENOENT ? -EBADMSG : r;
+}
+
+/* Lists the objects of a file there. -EBADMSG: there is no list to judge by. */
+static int read_contents(struct push *p, int lists, const struct remote_file *file,
+                         struct contents *out)
+{
+	int r;
+
+	if (file_kind_of(file->name) == FILE_LOOSE) {
+		if (!MAKE_ROOM(out->list, out->n, out->cap))
+			return -ENOMEM;
+		out->list[out->n] = (struct packed_object){ 0 };
+		return file_loose_id(file->name, &out->list[out->n++].id);
+	}
+	r = elsewhere_contents(lists, &p->u.away, file, out);
+	if (r != -ENOENT && r != -EBADMSG)
+		return r;
+	r = fetch_list(p, lists, file);
+	return r ? r : elsewhere_contents(lists, &p->u.away, file, out);
+}
+
+/* Was the base of a delta forgotten or pruned here? It may have been brought here before,
+ * and lie in packs that are pushed. */
+static bool lacks_base(struct push *p, const struct mending *m,
+                       const struct packed_object *object)
+{
+	return object->has_base && !shfs_objects_has(&m->away, &object->base) &&
+	       content_look(p->u.store, &object->base) == -ENOENT;
+}
+
+/* Has this file objects that were forgotten or pruned here, or deltas of such? Then what
+ * is left of them is wanted. 1; 0; -errno. */
+static int has_removed(struct push *p, int lists, const struct remote_file *file,
                        struct mending *m)
 {
-	_cleanup_objects_ struct shfs_objects all = { 0 }, left = { 0 };
-	struct manifest one = { .files = (struct remote_file *)pack, .n = 1 };
-	_cleanup_contents_ struct contents contents = { 0 };
-	int r = 0;
+	_cleanup_contents_ struct contents all = { 0 };
+	bool touched = false;
+	int r = read_contents(p, lists, file, &all);
 
-	if (file_kind_of(pack->name) == FILE_LOOSE)
-		r = elsewhere_objects(lists, &one, &all);
-	else
-		r = elsewhere_contents(lists, &p->u.away, pack, &contents);
-	for (size_t i = 0; i < contents.n && !r; i++)
-		r = shfs_objects_add(&all, &contents.list[i].id);
-	shfs_objects_sort(&all);
-	if (!r)
-		r = objects_select(&all, &m->away, true, &left);
-	if (r || left.n == all.n)
-		return r;
-	r = objects_select(&left, &(struct shfs_objects){ 0 }, false, &m->wanted);
-	return r ? r : 1;
+	for (size_t i = 0; i < all.n && !r; i++) {
+		const bool by_base = lacks_base(p, m, &all.list[i]);
+
+		m->by_base |= by_base;
+		touched |= by_base || !shfs_objects_has(&m->away, &all.list[i].id);
+	}
+	for (size_t i = 0; i < all.n && touched && !r; i++)
+		if (shfs_objects_has(&m->away, &all.list[i].id))
+			r = shfs_objects_add(&m->wanted, &all.list[i].id);
+	return r ? r : touched;
 }
 
 static int keep_there(struct push *p, const char *name, struct mending *m)
@@ -711,6 +760,8 @@ static int choose_kept(struct push *p, int lists, struct mending *m)
 	int r = away_load(p->u.store, &m->away);
 
 	m->kept.head = p->u.away.head;
+	if (!r)
+		r = packs_refresh(p->u.store);
 	for (size_t i = 0; i < p->u.away.n && !r; i++) {
 		const struct remote_file *file = &p->u.away.files[i];
 		char list[FILE_NAME_MAX + 20];
@@ -718,14 +769,11 @@ static int choose_kept(struct push *p, int lists, struct mending *m)
 		if (file_kind_of(file->name) == FILE_CONTENTS)
 			continue;
 		r = has_removed(p, lists, file, m);
-		if (r == -ENOENT || r == -EBADMSG) /* there is no list to judge by */
-			r = 0;
 		if (r) {
 			r = MIN(r, 0);
 			continue;
 		}
-		snprintf(list, sizeof(list), "made/contents/%s",
-		         strrchr(file->name, '/') + 1);
+		list_name(file, list);
 		r = keep_there(p, file->name, m);
 		if (!r && file_kind_of(file->name) == FILE_PACK)
 			r = keep_there(p, list, m);
@@ -733,6 +781,41 @@ static int choose_kept(struct push *p, int lists, struct mending *m)
 	manifest_sort(&m->kept);
 	shfs_objects_sort(&m->wanted);
 	return r;
+}
+
+/* Looks whether all came that is wanted. -ENODATA: the name of one that did not is noted.
+ */
+static int look_for_wanted(struct push *p, const struct mending *m)
+{
+	int r = packs_relearn(p->u.store);
+
+	for (size_t i = 0; i < m->wanted.n && !r; i++) {
+		r = content_look(p->u.store, &m->wanted.ids[i]);
+		if (r == -ENOENT || r == -EBADMSG) {
+			shfs_object_name(&m->wanted.ids[i], p->u.stats.not_brought);
+			r = -ENODATA;
+		}
+	}
+	return r;
+}
+
+/* Brings what is left of files that do not stay there. What it is a delta of may lie in
+ * all that was pushed. */
+static int bring_wanted(struct push *p, const struct mending *m)
+{
+	const char *store_id = p->u.now.head.store_id;
+	_cleanup_manifest_ struct manifest pushed = { 0 };
+	const struct manifest *files = &p->u.away;
+	int r = m->by_base ? place_read(p->u.place, "pushed", &pushed) : -ENOENT;
+
+	if (!r && !strcmp(pushed.head.store_id, store_id))
+		files = &pushed;
+	for (size_t i = 0; i < p->u.away.n && files == &pushed; i++)
+		if (!manifest_find(&pushed, p->u.away.files[i].name))
+			files = &p->u.away;
+	r = pull_bring(p->u.place, p->u.remote, store_id, files, &m->wanted,
+	               p->u.options->progress);
+	return r ? r : look_for_wanted(p, m);
 }
 
 /* Packs there of which something was forgotten or pruned here do not stay: what is left
@@ -755,8 +838,7 @@ static int remove_forgotten(struct push *p)
 	if (!r && p->u.away.n)
 		r = choose_kept(p, lists, &m);
 	if (!r && m.kept.n != p->u.away.n)
-		r = pull_bring(p->u.place, p->u.remote, store_id, &p->u.away, &m.wanted,
-		               p->u.options->progress);
+		r = bring_wanted(p, &m);
 	if (!r && m.kept.n != p->u.away.n)
 		r = elsewhere_change(p->u.place, store_id, &m.kept, -1);
 	manifest_clear(&p->u.away);

@@ -28,6 +28,7 @@ struct push_stats {
 	uint64_t removed;          /* blobs */
 	uint64_t generation;       /* of the head */
 	uint64_t elsewhere;        /* contents that only other remotes have: not pushed */
+	char not_brought[44]; /* a content that is only there and cannot be fetched */
 	bool nothing_new;
 	bool was_lost; /* the remote had lost what was pushed before */
 };

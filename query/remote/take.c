@@ -217,8 +217,9 @@ static int import_pack(struct taking *t, const struct fetched_pack *pack)
 	if (!r)
 		r = import_objects(&p);
 	contents_free(&p.contents);
-	/* now it takes no more room than it must */
-	if (!r && unlinkat(t->incoming, path, 0) && errno != ENOENT)
+	/* now it takes no more room than it must; bases that were pruned or forgotten
+	 * here were not taken, and are needed yet */
+	if (!r && !pack->bases && unlinkat(t->incoming, path, 0) && errno != ENOENT)
 		r = -errno;
 	return r;
 }

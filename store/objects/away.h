@@ -26,6 +26,10 @@ _must_check_ int away_load(struct shfs_store *store, struct shfs_objects *out);
 /* Writes the sorted list durably to the directory of a store; removes it. */
 _must_check_ int away_write(int dirfd, const struct shfs_objects *sorted);
 _must_check_ int away_remove(int dirfd);
+/* Takes the lock under which the list is read, changed and written, of pulls and pushes
+ * as of collectors; it is the last lock that is taken. A descriptor that holds it;
+ * -EBUSY. */
+_must_check_ int away_lock(struct shfs_store *store);
 /* Takes objects off the list: they were pruned or forgotten. -ENOTRECOVERABLE: it is
  * damaged. */
 _must_check_ int away_drop(struct shfs_store *store, const struct shfs_object_id *ids,

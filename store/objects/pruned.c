@@ -15,10 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC    "shfsprn\1"
-#define HEAD     8
-#define ID_BYTES 20 /* hash, u32 nth */
-#define SUM      8  /* checksum of all ids, at the end */
+#define MAGIC        "shfsprn\1"
+#define HEAD         8
+#define ID_BYTES     20 /* hash, u32 nth */
+#define SUM          8  /* checksum of all ids, at the end */
+#define AWAY_WAIT_MS 15000
 
 struct pruned {
 	const char *name; /* of the file, in the store; static */
@@ -335,12 +336,24 @@ int away_write(int dirfd, const struct shfs_objects *sorted)
 	               : shfs_write_file_at(dirfd, AWAY_NAME, 0600, list.data, list.len);
 }
 
+int away_lock(struct shfs_store *store)
+{
+	int lock = shfs_store_lock(store->path, AWAY_NAME, AWAY_WAIT_MS);
+
+	return lock == -EADDRINUSE ? -EBUSY : lock;
+}
+
 int away_drop(struct shfs_store *store, const struct shfs_object_id *ids, size_t n)
 {
 	_cleanup_objects_ struct shfs_objects all = { 0 }, dropped = { 0 };
+	_cleanup_close_ int lock = -1;
 	size_t kept = 0;
-	int r = away_load(store, &all);
+	int r;
 
+	if (!shfs_store_has_away(store->path))
+		return 0;
+	lock = away_lock(store);
+	r = lock < 0 ? lock : away_load(store, &all);
 	if (r || !all.n)
 		return r == -EBADMSG ? -ENOTRECOVERABLE : r;
 	for (size_t i = 0; i < n && !r; i++)

@@ -4,10 +4,13 @@
 import json
 import os
 import random
+import time
 
+import pexpect
 import pytest
 
 from harness import seeds
+from screens import PROGRAM, Screen
 from test_browse import Browse
 from test_forget import SECRET, places, shfs
 from test_remotes import FAULTS, Saved, has_anywhere, in_store, kind, pull, push, steps
@@ -178,6 +181,72 @@ def test_commands_and_services(truth, there, sandbox, shfs, kind):
 
 
 @pytest.mark.users("ordinary")
+def test_at_a_terminal(truth, there, sandbox, kind):
+    """A command that could have a pager ends when it has fetched what it shows."""
+    sandbox.env["SHFS_STORE"] = f"{sandbox.home}/there"
+    name, n = min(truth, key=lambda version: len(truth[version]))
+    terminal = Screen(sandbox, PROGRAM, "restore", "--to", f"{sandbox.home}/put", f"{sandbox.project}/{name}@{n}")
+    terminal.pty.expect(pexpect.EOF)
+    terminal.pty.close()
+    assert terminal.pty.exitstatus == 0
+    with open(f"{sandbox.home}/put", "rb") as file:
+        assert file.read() == truth[name, n]
+    terminal = Screen(sandbox, PROGRAM, "cat", f"{sandbox.project}/{name}@{n}")  # it is here, and others are away
+    terminal.pty.expect(pexpect.EOF)
+    terminal.pty.close()
+    assert terminal.pty.exitstatus == 0 and away(there)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["directory"], indirect=True)
+@pytest.mark.parametrize("pager", [True, False])
+def test_ssh_asks_nothing_beside_a_pager(sandbox, shfs, kind, pager):
+    """ssh may ask for a password at the terminal, but not while a pager has it."""
+    log, path = f"{sandbox.home}/arguments", f"{sandbox.home}/there"
+    record(sandbox, "seq 100 > a")
+    time.sleep(0.02)
+    moment = time.time()
+    time.sleep(0.02)
+    record(sandbox, "seq 200 > a")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    in_store(sandbox, path)("clone", "--metadata", "--name", "r", kind.url)
+    program = f'#!/bin/sh\necho "$@" >> {log}\nexit 255\n'
+    sandbox.write_outside(f"{sandbox.home}/ssh", program, 0o755)
+    sandbox.write_outside(f"{path}/remote/r/url", "ssh://nowhere/remote\n", 0o600)
+    sandbox.env["SHFS_STORE"] = path
+    env = {"SHFS_SSH_COMMAND": f"{sandbox.home}/ssh", "PAGER": "sh -c cat"}
+    between = [f"{sandbox.project}@{{@{moment:.6f}}}", f"{sandbox.project}@{{@{time.time():.6f}}}"]
+    terminal = Screen(sandbox, PROGRAM, "diff", *([] if pager else ["--no-pager"]), *between, env=env, columns=300)
+    said = terminal.pty.read().decode()
+    terminal.pty.close()
+    with open(log, encoding="ascii") as file:
+        lines = file.read().splitlines()
+    assert lines and {"BatchMode=yes" in line for line in lines} == {pager}, (lines, said)
+    assert ("shfs pull r asks" in said) == pager, said
+
+
+@pytest.mark.users("ordinary")
+def test_what_fetches_is_killed(truth, there, sandbox, kind):
+    """A command that goes on without some contents goes on without the process that fetches them, too."""
+    archive = f"{sandbox.home}/archive.tar"
+    result = there("export", "tar", "--output", archive, sandbox.project, env={FAULTS: "kill=3"}, check=False)
+    assert result.status >= 0 and result.stderr.count("the process that fetches them has ended") == 1, result
+    there("export", "tar", "--output", archive, sandbox.project)
+    assert away(there) == 0
+
+
+@pytest.mark.users("ordinary")
+def test_nothing_comes(truth, there, sandbox, kind):
+    """That no remote has a content any more is said."""
+    for name in lists(f"{sandbox.home}/there"):
+        os.unlink(name)
+    sandbox.run("rm", "-rf", f"{sandbox.home}/there/remote/r/away", cwd="/")
+    said = cat(there, sandbox, min(truth), check=1).stderr
+    assert "no remote has them where they were" in said and "shfs pull --metadata" in said
+
+
+@pytest.mark.users("ordinary")
 def test_forget_reaches_what_is_only_there(sandbox, shfs, kind):
     record(sandbox, "seq 1000 > a", f"echo {SECRET.decode()} > key", "cat a a > b", "head -c 200000 /dev/urandom > random",
            f"(head -c 3000000 /dev/urandom; echo {SECRET.decode()}) > loose")
@@ -195,6 +264,95 @@ def test_forget_reaches_what_is_only_there(sandbox, shfs, kind):
             store("clone", kind.url)
         for name in "a", "b", "random":
             assert store("cat", f"{sandbox.project}/{name}@1").stdout_bytes == shfs("cat", f"{sandbox.project}/{name}@1").stdout_bytes
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+def lists(path):
+    """Of the lists of packs' contents in a store: {name: [(object, base or None)]}."""
+    found = {}
+    for top, _, names in os.walk(f"{path}/remote"):
+        for name in names if "/lists/" in top else []:
+            with open(f"{top}/{name}", "rb") as file:
+                data = file.read()
+            at = len(data) % 48  # the head
+            entries = (data[i : i + 48] for i in range(at, len(data), 48))
+            found[f"{top}/{name}"] = [(e[:17], e[18:35] if e[17] else None) for e in entries]
+    return found
+
+
+def in_two_packs(sandbox, shfs, kind):
+    """A store whose contents are only on the remote, where one pack has deltas of what another one has. Returns it and the last version."""
+    random_bytes = random.Random(7).randbytes(200_000)
+    source = f"{sandbox.home}/source"
+    sandbox.mkdir(source)
+    for n, data in enumerate([SECRET + b"\n" + random_bytes, random_bytes + b"more\n", random_bytes + b"and more\n"]):
+        sandbox.write_outside(f"{source}/{n}", data)
+    record(sandbox, f"cat {source}/0 > a; : {SECRET.decode()}", "echo other > other")
+    packs = f"{sandbox.store}/objects/packs"
+    for name in [name for name in os.listdir(packs) if "-0-" in name]:  # so the next one is another one
+        os.rename(f"{packs}/{name}", f"{packs}/{name.replace('-0-', '-1-')}")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    record(sandbox, f"cat {source}/1 > a", f"cat {source}/2 > a")
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    found = lists(path)
+    assert any(base and base not in [i for i, _ in entries] for entries in found.values() for _, base in entries), found
+    return there, random_bytes + b"and more\n"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("how", ["forgotten", "pruned"])
+def test_a_delta_whose_base_is_removed(sandbox, shfs, kind, how):
+    """What is a delta of what was forgotten, or fetched and pruned, in another pack is not lost with that."""
+    there, last = in_two_packs(sandbox, shfs, kind)
+    if how == "forgotten":
+        there("forget", "--grep", SECRET.decode(), "--yes")
+    else:
+        there("cat", f"{sandbox.project}/a@1")
+        there("prune", "--keep-last", "1", f"{sandbox.project}/a")
+    push(there)
+    assert how == "pruned" or has_anywhere(kind, SECRET) == []
+    assert there("remote", "check", "--read-data").stdout.endswith("no flaws\n")
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        assert store("cat", f"{sandbox.project}/a@{2 if how == 'forgotten' else 3}").stdout_bytes == last
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+@pytest.mark.parametrize("healed", [False, True])
+def test_forget_with_a_damaged_list_of_contents(sandbox, shfs, kind, damage, healed):
+    """What was forgotten is found by the list on the remote, and so removed there; pull --metadata brings the list, too."""
+    record(sandbox, "seq 1000 > a", f"echo {SECRET.decode()} > key", "seq 2000 > b")
+    shfs("remote", "add", "r", kind.url)
+    push(shfs)
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    there("forget", "--grep", SECRET.decode(), "--yes")
+    left, before = away(there), lists(path)
+    for name in before:
+        with open(name, "rb") as file:
+            data = bytearray(file.read())
+        os.unlink(name)
+        if damage == "flipped":
+            data[len(data) // 2] ^= 1
+            sandbox.write_outside(name, bytes(data), 0o600)
+    if healed:
+        there("pull", "--metadata")
+        assert lists(path) == before and away(there) == left
+    push(there)
+    assert has_anywhere(kind, SECRET) == []
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        for name in "a", "b":
+            assert store("cat", f"{sandbox.project}/{name}@1").stdout == shfs("cat", f"{sandbox.project}/{name}@1").stdout
         assert store("check", "--read-data").stdout.endswith("no flaws\n")
 
 

@@ -69,6 +69,16 @@ static int show_push(const struct place *place, const struct push_stats *s)
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
+static int fail_to_bring(const struct place *place, const struct push_stats *s)
+{
+	shfs_error("cannot push to %s: content %s is only there, and cannot be fetched",
+	           place->name, s->not_brought);
+	shfs_hint("something beside it was forgotten or pruned here, and stays there "
+	          "until then; shfs remote check %s --read-data says what is damaged",
+	          place->name);
+	return SHFS_EXIT_FAILURE;
+}
+
 static int run_push(struct shfs_context *ctx, struct shfs_index *index, int argc,
                     char **argv)
 {
@@ -96,6 +106,8 @@ static int run_push(struct shfs_context *ctx, struct shfs_index *index, int argc
 	shfs_progress_end();
 	if (!r && !opts.dry_run)
 		r = behind_note_pushed(&place, begun_ns);
+	if (*stats.not_brought)
+		return fail_to_bring(&place, &stats);
 	return r ? remote_fail("push to", &place, remote, r) : show_push(&place, &stats);
 }
 

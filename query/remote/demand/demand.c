@@ -8,6 +8,7 @@
 #include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
 #include "query/remote/pull.h"
+#include "query/remote/ssh/program.h"
 #include "store/objects/away.h"
 #include "store/objects/content.h"
 
@@ -26,27 +27,48 @@
 
 /* --- the process that reads --- */
 
+/* What is asked for. */
+struct question {
+	struct shfs_object_id id;
+	bool paged; /* a pager has the terminal: nobody else may use it */
+};
+
 static struct {
 	pthread_mutex_t lock;
 	int fd;
 	pid_t pid;
+	bool terminal; /* standard output was one at the beginning: if not now, there is
+	                * a pager */
+	bool said;     /* that the other process has ended */
 } asking = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
 
 static int ask(struct shfs_store *store, const struct shfs_object_id *id)
 {
+	struct question question;
 	ssize_t n;
 	int r = 0;
 
+	memset(&question, 0, sizeof(question));
+	question.id = *id;
+	question.paged = asking.terminal && !isatty(STDOUT_FILENO);
 	pthread_mutex_lock(&asking.lock);
-	n = write(asking.fd, id, sizeof(*id));
-	if (n == (ssize_t)sizeof(*id))
+	/* if that one was killed, this one is not to die by SIGPIPE */
+	n = send(asking.fd, &question, sizeof(question), MSG_NOSIGNAL);
+	if (n == (ssize_t)sizeof(question))
 		do
 			n = read(asking.fd, &r, sizeof(r));
 		while (n < 0 && errno == EINTR);
 	else
 		n = -1;
+	if (n != (ssize_t)sizeof(r)) {
+		r = -EPIPE;
+		if (!asking.said)
+			shfs_error("cannot fetch contents: the process that fetches them "
+			           "has ended");
+		asking.said = true;
+	}
 	pthread_mutex_unlock(&asking.lock);
-	return n == (ssize_t)sizeof(r) ? r : -EPIPE;
+	return r;
 }
 
 /* --- the process that fetches --- */
@@ -66,6 +88,7 @@ struct supplier {
 	struct source *at;
 	uint64_t rate; /* bytes per second; 0: any number */
 	bool brought, said;
+	bool paged; /* as in the question */
 };
 
 static int add_source(void *arg, const char *name)
@@ -97,7 +120,17 @@ static int fail(struct source *source, int error)
 	return error;
 }
 
-static int connect_to(struct source *source, uint64_t rate)
+/* ssh could not ask for a password or about a key, as a pager has the terminal. */
+static void hint_pull(const struct source *source)
+{
+	if (!strncmp(source->place.url, "ssh://", 6) ||
+	    ssh_url_is_short(source->place.url))
+		shfs_hint("ssh asks nothing while a pager runs: shfs pull %s asks, and "
+		          "so does --no-pager",
+		          source->place.name);
+}
+
+static int connect_to(struct source *source, uint64_t rate, bool paged)
 {
 	int r;
 
@@ -105,11 +138,18 @@ static int connect_to(struct source *source, uint64_t rate)
 		return 0;
 	if (remote_connect(WHAT, &source->place, NULL, &source->remote)) {
 		source->failed = true; /* that was said */
+		if (paged)
+			hint_pull(source);
 		return -ENOLINK;
 	}
 	source->remote->rate = rate;
 	r = remote_look(source->remote);
-	return r ? fail(source, r) : 0;
+	if (!r)
+		return 0;
+	r = fail(source, r);
+	if (paged)
+		hint_pull(source);
+	return r;
 }
 
 /* May these files have the object? They may if a list cannot be read. */
@@ -149,10 +189,11 @@ static int bring_of_store(void *arg, const char *store_id, const struct manifest
 	if (lists < 0 || s->brought || s->at->failed ||
 	    !may_have(lists, files, &s->wanted.ids[0]))
 		return MIN(lists, 0);
-	r = connect_to(s->at, s->rate);
+	r = connect_to(s->at, s->rate, s->paged);
 	if (r)
 		return 0;
-	shfs_progress_begin("fetching contents");
+	if (!s->paged)
+		shfs_progress_begin("fetching contents");
 	r = pull_bring(&s->at->place, s->at->remote, store_id, files, &s->wanted,
 	               shfs_progress_bytes);
 	shfs_progress_end();
@@ -178,9 +219,27 @@ static int bring(struct supplier *s)
 	return r < 0 ? r : s->brought ? 0 : -ENOENT;
 }
 
+/* Says once that nothing came, if nothing was said of why. */
+static void say_nothing_came(struct supplier *s, int error)
+{
+	bool said = s->said;
+
+	for (size_t i = 0; i < s->n; i++)
+		said |= s->list[i].failed;
+	s->said = true;
+	if (said)
+		return;
+	if (error == -ENOENT)
+		shfs_error("cannot fetch contents: no remote has them where they were");
+	else
+		shfs_error("cannot fetch contents: %s", strerror(-error));
+	shfs_hint("shfs pull --metadata looks where they are by now");
+}
+
 static int supply(struct supplier *s, const struct shfs_object_id *id)
 {
 	_cleanup_close_ int lock = -1;
+	int r;
 
 	s->wanted.n = 0;
 	if (shfs_objects_add(&s->wanted, id))
@@ -192,7 +251,10 @@ static int supply(struct supplier *s, const struct shfs_object_id *id)
 		           "at work");
 		shfs_hint("try again when it has ended");
 	}
-	return lock < 0 ? lock : bring(s);
+	r = lock < 0 ? lock : bring(s);
+	if (r)
+		say_nothing_came(s, r);
+	return r;
 }
 
 /* Standard input and output are those of the command alone. */
@@ -207,18 +269,28 @@ static void leave_standard_fds(void)
 static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 {
 	struct supplier s = { .rate = rate };
-	struct shfs_object_id id;
+	struct question question;
 	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* ^C is for a program that the command runs, which may go on afterwards */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
 	leave_standard_fds();
 	r = shfs_store_open(path, 0, &s.store);
 	if (!r)
 		r = place_each(s.store, add_source, &s);
-	while (!r && read(fd, &id, sizeof(id)) == (ssize_t)sizeof(id)) {
-		int answer = supply(&s, &id);
+	if (r)
+		shfs_error("cannot fetch contents: %s", strerror(-r));
+	while (!r && read(fd, &question, sizeof(question)) == (ssize_t)sizeof(question)) {
+		int answer;
 
-		if (write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
+		s.paged = question.paged;
+		ssh_ask_nothing(s.paged);
+		answer = supply(&s, &question.id);
+
+		if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) !=
+		    (ssize_t)sizeof(answer))
 			break;
 	}
 	for (size_t i = 0; i < s.n; i++)
@@ -232,6 +304,8 @@ void demand_end(void)
 	if (asking.fd < 0)
 		return;
 	shfs_object_supply_by(NULL);
+	/* a child, such as one that waits to be the pager, may have a copy */
+	shutdown(asking.fd, SHUT_RDWR);
 	shfs_closep(&asking.fd);
 	asking.fd = -1;
 	while (waitpid(asking.pid, NULL, 0) < 0 && errno == EINTR)
@@ -259,6 +333,7 @@ void demand_begin(struct shfs_context *ctx)
 		close(fds[0]);
 		return;
 	}
+	asking.terminal = isatty(STDOUT_FILENO);
 	asking.fd = fds[0];
 	asking.pid = pid;
 	shfs_object_supply_by(ask);

@@ -35,6 +35,13 @@ static void add(struct arguments *a, const char *word)
 	a->list[a->n] = NULL;
 }
 
+static bool asks_nothing;
+
+void ssh_ask_nothing(bool nothing)
+{
+	asks_nothing = nothing;
+}
+
 static bool has_terminal(void)
 {
 	_cleanup_close_ int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -68,7 +75,7 @@ static void make_arguments(struct arguments *a, const wordexp_t *program,
 	add(a, "-oClearAllForwardings=yes");
 	add(a, "-oPermitLocalCommand=no");
 	add(a, "-oRemoteCommand=none");
-	if (!has_terminal())
+	if (asks_nothing || !has_terminal())
 		add(a, "-oBatchMode=yes");
 	if (url->port) {
 		snprintf(a->port, sizeof(a->port), "-p%u", url->port);

@@ -16,6 +16,10 @@ struct ssh_program {
 	int fd;    /* a socket: its standard input and output */
 };
 
+/* From now on ssh asks nothing, or again what it must: for a process that has not the
+ * terminal to itself. */
+void ssh_ask_nothing(bool nothing);
+
 /* Starts it. -EINVAL: SHFS_SSH_COMMAND is no such command. command: what runs there; a
  * subsystem: the name of one ("sftp"). */
 _must_check_ int ssh_program_start(const struct ssh_url *url, const char *command,
