@@ -6,6 +6,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -37,7 +38,7 @@ class Browser:
         self.process = subprocess.Popen(
             [program(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
              "--remote-debugging-pipe", f"--user-data-dir={self.home}", "about:blank"],
-            close_fds=False, preexec_fn=pipes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            close_fds=False, preexec_fn=pipes, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={"HOME": self.home, "PATH": os.environ["PATH"], "TZ": "UTC"})
         os.close(to_read)
         os.close(from_write)
@@ -50,7 +51,7 @@ class Browser:
         self.resize(1440, 900)
 
     def close(self):
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)  # its children write to its home, too
         self.process.wait()
         os.close(self.to)
         os.close(self.come)
