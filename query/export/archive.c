@@ -113,13 +113,11 @@ static int forget_unchosen(struct part *p, const char *sql, const struct shfs_id
 	return r;
 }
 
-/* Of what is not in the index, as the past of a third store. */
+/* These notes are about what is not in the index, as the past of a third store. */
 #define STRAY_NOTES                                                                      \
 	"SELECT n.note_id FROM v_note_record n"                                          \
 	" WHERE NOT EXISTS (SELECT 1 FROM v_command c WHERE c.id = n.command)"           \
-	" AND NOT EXISTS (SELECT 1 FROM v_path p WHERE p.dir = path_dir(n.path)"         \
-	"  AND p.name_key = name_key(path_name(n.path)) AND +p.name = "                  \
-	"path_name(n.path))"
+	" AND" SHFS_SQL_FILE_ID("n.path") "IS NULL"
 
 static int choose_archived_part(struct part *p)
 {
