@@ -149,6 +149,18 @@ bool shfs_ask(const char *question);
  * --- values of options. Each returns an exit code, after it has said what is wrong ---
  */
 
+/* A verb of a command, and how many operands it takes: "a key and a value". */
+struct shfs_verb {
+	const char *name;
+	int min, max;
+	const char *wanted;
+};
+
+/* Checks the operands of a verb; NULL stands for "list". verbs ends with a NULL name.
+ * Returns an exit code after it has said what is wanted. */
+int shfs_check_verb(const struct shfs_command *command, const struct shfs_verb *verbs,
+                    const char *verb, int argc);
+
 /* "--limit x: not a number above 0" */
 int shfs_bad_value(const struct shfs_option *opt, const char *value, const char *wanted);
 /* A time (time.h). */

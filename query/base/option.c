@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of options: numbers, sizes, formats, files to write to. */
+/* Values of options: numbers, sizes, formats, files to write to; operands of verbs. */
 #include "query/base/cmd.h"
 #include "query/base/time.h"
 #include "query/base/trusted.h"
@@ -90,4 +90,35 @@ int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
 	                      mode);
 	*file = fd < 0 ? NULL : fdopen(fd, "w");
 	return *file ? 0 : shfs_fail_output(path, fd < 0 ? -fd : errno);
+}
+
+static void fail_without_verb(const struct shfs_command *command,
+                              const struct shfs_verb *verbs)
+{
+	_cleanup_buf_ struct shfs_buf names = { 0 };
+
+	for (const struct shfs_verb *v = verbs; v->name; v++)
+		shfs_buf_printf(&names, "%s%s",
+		                v == verbs  ? ""
+		                : v[1].name ? ", "
+		                            : " or ",
+		                v->name);
+	shfs_error("shfs %s takes %s", command->name, names.data ?: "");
+}
+
+int shfs_check_verb(const struct shfs_command *command, const struct shfs_verb *verbs,
+                    const char *verb, int argc)
+{
+	const struct shfs_verb *v = verbs;
+
+	while (v->name && strcmp(v->name, verb ?: "list") != 0)
+		v++;
+	if (v->name && argc >= v->min && argc <= v->max)
+		return 0;
+	if (v->name && verb)
+		shfs_error("shfs %s %s wants %s", command->name, verb, v->wanted);
+	else if (v->name)
+		fail_without_verb(command, verbs);
+	shfs_hint("usage: shfs %s %s", command->name, command->args);
+	return SHFS_EXIT_USAGE;
 }

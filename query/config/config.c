@@ -410,36 +410,19 @@ static int run_change(struct shfs_context *ctx, struct config_file *file,
 
 /* --- the command --- */
 
-static const struct {
-	const char *verb;
-	int min, max;
-	const char *wanted;
-} operands[] = {
+static const struct shfs_verb operands[] = {
 	{ "add", 2, 2, "a key and a value" },
 	{ "describe", 0, 1, "one key at most" },
 	{ "get", 1, 1, "a key" },
 	{ "list", 0, 0, "nothing else" },
 	{ "set", 2, 2, "a key and a value" },
 	{ "unset", 1, 2, "a key, and one value at most" },
+	{ NULL },
 };
 
 static int check_config(struct shfs_context *ctx, int argc)
 {
-	const char *what = verb ?: "list";
-
-	for (size_t i = 0; i < ARRAY_SIZE(operands); i++) {
-		if (strcmp(what, operands[i].verb) != 0)
-			continue;
-		if (argc >= operands[i].min && argc <= operands[i].max)
-			return 0;
-		if (verb)
-			shfs_error("shfs config %s wants %s", verb, operands[i].wanted);
-		else
-			shfs_error("shfs config takes add, describe, get, list, set or "
-			           "unset");
-	}
-	shfs_hint("usage: shfs config %s", shfs_cmd_config.args);
-	return SHFS_EXIT_USAGE;
+	return shfs_check_verb(&shfs_cmd_config, operands, verb, argc);
 }
 
 static int run_config(struct shfs_context *ctx, int argc, char **argv)

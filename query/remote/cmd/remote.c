@@ -427,34 +427,17 @@ static int check_remote(struct shfs_store *store, const char *name)
 
 /* --- the command --- */
 
-/* How many operands each takes. */
-static const struct {
-	const char *verb;
-	int min, max;
-	const char *wanted;
-} operands[] = {
+static const struct shfs_verb operands[] = {
 	{ "add", 2, 2, "a name and a URL" },
 	{ "check", 0, 1, "one name at most" },
 	{ "list", 0, 0, "nothing else" },
 	{ "remove", 1, 1, "a name" },
+	{ NULL },
 };
 
 static int check_remote_operands(struct shfs_context *ctx, int argc)
 {
-	const char *what = verb ?: "list";
-
-	for (size_t i = 0; i < ARRAY_SIZE(operands); i++) {
-		if (strcmp(what, operands[i].verb) != 0)
-			continue;
-		if (argc >= operands[i].min && argc <= operands[i].max)
-			return 0;
-		if (verb)
-			shfs_error("shfs remote %s wants %s", verb, operands[i].wanted);
-		else
-			shfs_error("shfs remote takes add, check, list or remove");
-	}
-	shfs_hint("usage: shfs remote %s", shfs_cmd_remote.args);
-	return SHFS_EXIT_USAGE;
+	return shfs_check_verb(&shfs_cmd_remote, operands, verb, argc);
 }
 
 static int run_remote(struct shfs_context *ctx, int argc, char **argv)
