@@ -69,7 +69,7 @@ struct shfs_config {
 	char *secrets;      /* [secrets] patterns: separated by newlines; never NULL */
 };
 
-/* What a running recording needs to take up a new value. */
+/* A recording that runs takes up a new value with one of these. */
 enum shfs_config_reader {
 	SHFS_CONFIG_COMMANDS, /* nothing: each command of shfs reads it */
 	SHFS_CONFIG_MOUNTS,   /* a new mount */
@@ -100,7 +100,7 @@ struct shfs_config_key {
 	enum shfs_config_reader reader;
 	enum shfs_config_kind kind;
 	size_t offset; /* in struct shfs_config */
-	/* Of a NUMBER: the limits. Of a SIZE: most is what its word stands for. */
+	/* A NUMBER lies between these; the word of a SIZE stands for most. */
 	uint64_t least, most;
 	const char *others; /* of NAMES: characters beside letters, digits and `_` */
 };

@@ -24,7 +24,8 @@ static bool is_utf8(void)
 	return decided;
 }
 
-/* What stands for the sign at text; *len: its bytes. NULL: there is no sign. */
+/* Returns the ASCII for the sign at text, and its length in *len. NULL: there is no sign.
+ */
 static const char *ascii_of(const char *text, size_t *len)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {

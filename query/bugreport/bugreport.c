@@ -188,7 +188,7 @@ static void add_config(struct report *r)
 
 /* --- store --- */
 
-/* What lies at the top of a store: docs/store.md. */
+/* The top of a store has these: docs/store.md. */
 static const char *const parts[] = {
 	"format",   "journal",      "projects",     "trees",      "objects",
 	"index.db", "index.db-wal", "index.db-shm", "state",      "rerun",

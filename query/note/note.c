@@ -23,7 +23,7 @@ static struct {
 	size_t n_tags;
 } opts;
 
-/* What a note is about: a command, or a version. */
+/* A note is about this: a command, or a version. */
 struct target {
 	char *command; /* its id; NULL: a version */
 	struct shfs_version version;
@@ -235,7 +235,7 @@ static int redact_text(struct shfs_redactor *redactor, struct shfs_buf *text)
 	return text->failed ? -ENOMEM : 1;
 }
 
-/* Of a tag nothing would be left. */
+/* A tag that is a secret is refused: nothing of it would be left. */
 static int refuse_secret_tags(struct shfs_redactor *redactor)
 {
 	for (size_t i = 0; i < opts.n_tags; i++) {

@@ -388,7 +388,7 @@ static int fetch_wanted(struct pull *pull, struct pulled_store *o,
 	return r == -ENOENT ? -ENODATA : r;
 }
 
-/* What was fetched is a stranger's: a process of its own takes it over. */
+/* A process of its own takes over what was fetched: it is a stranger's. */
 static int take_apart(struct pull *pull, struct pulled_store *o)
 {
 	int status, r;

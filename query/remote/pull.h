@@ -53,8 +53,8 @@ _must_check_ int pull_take(struct pull *pull);
 /*
  * Brings contents that were left at the remote by an earlier pull or clone, out of these
  * files of the store (elsewhere.h), with others of the pieces that are fetched for them.
- * What is fetched is taken over by another process, in the sandbox. The lock of places is
- * held. -ENODATA: a blob is missing: the store has pushed since; -EBADMSG: one is
+ * Another process, in the sandbox, takes over what is fetched. The caller holds the lock
+ * of places. -ENODATA: a blob is missing: the store has pushed since; -EBADMSG: one is
  * damaged, and nothing is kept.
  */
 _must_check_ int pull_bring(struct place *place, struct shfs_remote *remote,

@@ -22,7 +22,7 @@
 
 #define REST_MS 25 /* to wait for the rest of a character */
 #define TAB     8
-/* What curses turns on for the mouse is turned off by this, whatever it was. */
+/* These turn off each mode of the mouse that curses may have turned on. */
 #define NO_MOUSE "\033[?1000l\033[?1006l"
 
 /* Signals that are waited for like keys, and blocked otherwise. */

@@ -27,7 +27,7 @@
 
 /* --- the process that reads --- */
 
-/* What is asked for. */
+/* The process that reads asks for this content. */
 struct question {
 	struct shfs_object_id id;
 	bool paged; /* a pager has the terminal: nobody else may use it */
