@@ -88,8 +88,8 @@ static bool begins_with_unit(const char *text)
 static bool may_be_time(const char *text)
 {
 	static const char *const words[] = {
-		"now*", "today*", "yesterday*", "last *", "sun*", "mon*",
-		"tue*", "wed*",   "thu*",       "fri*",   "sat*",
+		"now*", "today*", "yesterday*", "last *", "a *",  "an *", "sun*",
+		"mon*", "tue*",   "wed*",       "thu*",   "fri*", "sat*",
 	};
 	size_t digits, len = strcspn(text, "}");
 

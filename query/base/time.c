@@ -120,7 +120,16 @@ static void go_back(struct tm *tm, const struct unit *unit, int64_t n, int64_t *
 	tm->tm_mon -= n * unit->months;
 }
 
-/* "2 hours ago", "1h 30min", "last week". */
+/* Takes the count of a unit: "2" of "2 hours", "an" of "an hour". */
+static bool take_count(const char **p, int64_t *n)
+{
+	if (!skip_time_word(p, "a") && !skip_time_word(p, "an"))
+		return take_digits(p, 1, 6, n);
+	*n = 1;
+	return true;
+}
+
+/* "2 hours ago", "an hour ago", "1h 30min", "last week". */
 static int parse_ago(const char *p, int64_t now_ns, int64_t *ns)
 {
 	struct tm tm = local_of(now_ns);
@@ -134,7 +143,7 @@ static int parse_ago(const char *p, int64_t now_ns, int64_t *ns)
 		go_back(&tm, unit, 1, &seconds);
 	} else {
 		do {
-			if (!take_digits(&p, 1, 6, &n))
+			if (!take_count(&p, &n))
 				return -EINVAL;
 			skip_blanks(&p);
 			unit = take_unit(&p);

@@ -5,7 +5,7 @@
  *     now, today, yesterday           the last two: as the day began
  *     friday, last friday             the latest Friday before today, as it began
  *     2 hours ago, 3d, 1h 30min       s, min (m), h, d, w, month, y; days and longer by
- *                                     the calendar; "last week" is "1 week ago"
+ *                                     the calendar; "last week", "a week ago"
  *     2026-11-21, 2026-11-21 18:04    also 18:04:05, .5, "T" for the blank, and behind
  *     yesterday 14:00, 14:00          it a zone: Z, +02:00
  *     @1795284245.5                   seconds since 1970

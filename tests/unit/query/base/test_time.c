@@ -88,6 +88,8 @@ static void test_ago(void **state)
 {
 	CHECK("10 seconds ago", "2026-11-21T17:03:55.500000000Z");
 	CHECK("2 hours ago", "2026-11-21T15:04:05.500000000Z");
+	CHECK("an hour ago", "2026-11-21T16:04:05.500000000Z");
+	CHECK("a week", "2026-11-14T17:04:05.500000000Z");
 	CHECK("2h", "2026-11-21T15:04:05.500000000Z");
 	CHECK("1h 30min", "2026-11-21T15:34:05.500000000Z");
 	CHECK("1h30m ago", "2026-11-21T15:34:05.500000000Z");
@@ -126,6 +128,9 @@ static void test_nonsense(void **state)
 		"2",
 		"2 ago",
 		"hours ago",
+		"an ago",
+		"a 2 hours ago",
+		"anhour ago",
 		"2 parsecs ago",
 		"2 hours ago today",
 		"-2h",
