@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The command line itself: words, options, exit codes, output that cannot be written, the pager."""
 
+import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 
@@ -46,15 +48,53 @@ def test_index_of_a_newer_version(recorded):
 # --- help ---
 
 
+def documents():
+    """(path, text) of all that users read."""
+    paths = [os.path.join(top, name) for where in ("docs", "man") for top, _, names in os.walk(f"{ROOT}/{where}")
+             for name in names if name.endswith((".md", ".scd"))]  # fmt: skip
+    assert len(paths) > 50
+    for path in *paths, f"{ROOT}/README.md":
+        with open(path, encoding="utf-8") as file:
+            yield path, file.read()
+
+
 def test_examples_leave_the_home_to_the_shell():
     """In quotes, ~ is a name like others."""
-    texts = [os.path.join(top, name) for where in ("docs", "man") for top, _, names in os.walk(f"{ROOT}/{where}")
-             for name in names if name.endswith((".md", ".scd"))]  # fmt: skip
-    assert len(texts) > 50
-    for path in *texts, f"{ROOT}/README.md":
-        with open(path, encoding="utf-8") as file:
-            wrong = [line for line in file if re.match(r"(\s{4,}|\$ )", line) and "shfs " in line and re.search("['\"]~/", line.split("#")[0])]
+    for path, text in documents():
+        wrong = [line for line in text.splitlines()
+                 if re.match(r"(\s{4,}|\$ )", line) and "shfs " in line and re.search("['\"]~/", line.split("#")[0])]  # fmt: skip
         assert not wrong, (path, wrong)
+
+
+# They change nothing where there is no store, and say so once their words are understood.
+ASKING = ("history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats", "map", "export", "cat", "diff",
+          "restore", "undelete", "undo", "forget", "prune", "check", "repair", "gc", "push", "pull")  # fmt: skip
+
+
+def examples():
+    """{words of an example: where it stands}, of those with options or versions."""
+    found = {}
+    for path, text in documents():
+        for line in re.findall(r"^(?:\t|    )?(?:\w*\$ )?(shfs .*)", text, re.M) + re.findall(r"\| `(shfs [^`]*)`", text):
+            line = re.sub(r" +#.*| [>|] .*|; .*|\\$", "", line.replace("…", "/lab"))
+            line = re.sub(r"\b(ID|COMMAND|ID-OF-CLAUDE)\b|\"\$id\"", "abcd1234", line)
+            with contextlib.suppress(ValueError):  # a sentence with an apostrophe
+                words = shlex.split(line)
+                if words[1:2] and words[1] in ASKING and re.search(r" -|@\{", line) and "://" not in line:
+                    found[tuple(words)] = os.path.relpath(path, ROOT)
+    return found
+
+
+def test_examples_are_understood(shfs):
+    """No document has an option, a time, a size or a number of operands that shfs does not know, or a WHEN that the shell cuts."""
+    texts, wrong = examples(), []
+    assert len(texts) > 60
+    for (_, *words), path in texts.items():
+        result = shfs(*words, *["-n"] * (words[0] == "forget"), check=False)  # which would ask
+        cut = [word for word in words if "@{" in word and "}" not in word]
+        if cut or result.status != 6 or "there is no store yet" not in result.stderr:
+            wrong.append((path, result))
+    assert not wrong, "\n".join(map(repr, wrong))
 
 
 def test_alone_is_a_usage_error(shfs):
