@@ -56,6 +56,10 @@ static int json_prune(const struct shfs_prune *p)
 static int show_prune(const struct shfs_prune *p, struct shown *s)
 {
 	struct shfs_buf *out = &s->out;
+	uint64_t before = shfs_usage_total(&p->before),
+		 after = shfs_usage_total(&p->after);
+	/* what a prune itself writes may be more than what it removes */
+	bool smaller = !p->dry && after < before;
 
 	if (s->n > SHOWN_MAX)
 		shfs_buf_printf(out, "%s and %zu more\n", shfs_sign("…"),
@@ -66,11 +70,11 @@ static int show_prune(const struct shfs_prune *p, struct shown *s)
 	                p->dry ? "would be pruned" : "pruned", p->versions,
 	                shfs_plural(p->versions), p->objects, shfs_plural(p->objects));
 	shfs_show_size(out, p->bytes);
-	shfs_buf_str(out, p->dry ? "\nthe store takes " : "\nthe store took ");
-	shfs_show_size(out, shfs_usage_total(&p->before));
-	if (!p->dry) {
+	shfs_buf_str(out, smaller ? "\nthe store took " : "\nthe store takes ");
+	shfs_show_size(out, smaller || p->dry ? before : after);
+	if (smaller) {
 		shfs_buf_str(out, ", and takes ");
-		shfs_show_size(out, shfs_usage_total(&p->after));
+		shfs_show_size(out, after);
 	}
 	shfs_buf_char(out, '\n');
 	return shfs_show_flush(out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;

@@ -86,6 +86,7 @@ def test_keep_last(sandbox, shfs, six):
         assert result.status in (1, 2) and "is not archived: pruned" in result.stderr, result
     assert "not archived: pruned" in shfs("log", path).stdout
     assert json.loads(shfs("prune", "--keep-last", "2", "--json").stdout)["objects"] == 0
+    assert "the store takes " in shfs("prune", "--keep-last", "2").stdout, "and not that it took the same"
     shfs("check", "--read-data")  # pruned is not lost
 
     # the mount goes on: what comes again is there again, and what is new leans on nothing that is gone
