@@ -198,6 +198,19 @@ static int show_history_rows(struct output *o, struct shfs_rows *rows)
 
 /* --- nothing --- */
 
+/* Does --all list something that meets these conditions? */
+static bool all_would_match(struct shfs_index *index)
+{
+	_cleanup_query_ struct shfs_query query = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+	if (filter.all)
+		return false;
+	filter.all = true;
+	return !shfs_filter_query(&filter, &query) &&
+	       !shfs_query_open(&query, index, &rows) && shfs_rows_next(rows) > 0;
+}
+
 /* Explains an empty answer: nothing was ever recorded, a path was never seen, or the
  * other conditions match nothing, which is no failure. */
 static int explain_nothing(struct shfs_index *index, int argc, char **argv)
@@ -213,8 +226,9 @@ static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 	if (json)
 		return SHFS_EXIT_OK;
 	shfs_error("no command matches");
-	if (!filter.all && !n_paths)
-		shfs_hint("--all also lists commands that touched no files");
+	if (all_would_match(index))
+		shfs_hint(
+			"--all lists some: they touched no files, or no shell ran them");
 	return SHFS_EXIT_NOT_FOUND;
 }
 
@@ -266,13 +280,13 @@ const struct shfs_command shfs_cmd_history = {
 		       "and also programs that no shell ran, such as editors.\n"
 		       "All conditions must hold, but only one of several PATHs, and only "
 		       "those before\n"
-		       "or those after --or. --name, "
-		       "--content,\n"
-		       "--size and --modified-* must all hold for one file that was "
-		       "used: for a\n"
-		       "file of --read or --wrote, if these are given.\n"
-		       "Files in .git, __pycache__ and the like are summed up, unless\n"
-		       "PATH names one of them.",
+		       "or those after --or. --name, --content, --size and --modified-* "
+		       "must all hold\n"
+		       "for one file that was used: for a file of --read or --wrote, if "
+		       "these are given.\n"
+		       "Files in .git, __pycache__ and the like are summed up, unless PATH "
+		       "names one of\n"
+		       "them.",
 	.alone = true,
 	.options = {
 	SHFS_FILTER_OPTIONS,

@@ -701,6 +701,14 @@ def test_errors(study, sandbox, args, status, message):
     assert message in result.stderr and result.stdout == ""
 
 
+def test_all_is_named_where_it_finds_more(study, sandbox):
+    study.run("true nothing-touched")
+    study.run("false nothing-either")
+    for args, more in (["true nothing"], True), (["false nothing", "--status", "ok"], False), (["true nothing", "--all", "--failed"], False):
+        assert ("--all" in sandbox.shfs("history", "-g", *args, check=3).stderr) == more, args
+    assert "--all" not in sandbox.shfs("history", "--wrote", "*.nothing", check=3).stderr
+
+
 def test_log_of_what_came_back(sandbox, shell):
     """With the bytes that it had: it is there, and the log says so."""
     bash = shell()
