@@ -404,6 +404,23 @@ static void ran_as(struct shfs_buf *sql, const struct half *h, int n)
 		                n);
 }
 
+/* Commands of an invoker that has this word: "agent" or "claude" of "agent claude",
+ * "slurm" of "job slurm 9_17"; and what `shfs run` names below them, in a session of its
+ * own. */
+static void given_by(struct shfs_buf *sql, int n)
+{
+	shfs_buf_printf(
+		sql,
+		"c.session_id IN (WITH RECURSIVE s AS MATERIALIZED (SELECT session_id,"
+		" caller_id FROM v_session WHERE shell = 'run' AND caller_id NOT NULL),"
+		" g(id) AS (SELECT session_id FROM v_session"
+		"  WHERE instr(' ' || invoker || ' ', ' ' || ?%d || ' ')"
+		"  UNION SELECT s.session_id FROM g JOIN v_command k ON k.session_id = "
+		"g.id"
+		"  JOIN s ON s.caller_id = k.command_id) SELECT id FROM g)",
+		n);
+}
+
 static void condition(const struct shfs_filter *f, struct shfs_query *q,
                       const struct half *h, const char *busy, size_t i)
 {
@@ -471,12 +488,7 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 		if (!strcmp(item->text, "shell"))
 			shfs_buf_printf(sql, "(c.invoker = '' AND ?%d <> '')", n);
 		else
-			shfs_buf_printf(sql,
-			                "(c.invoker = ?%1$d OR substr(c.invoker, 1,"
-			                " length(?%1$d) + 1) = ?%1$d || ' '"
-			                " OR substr(c.invoker, -length(?%1$d) - 1)"
-			                " = ' ' || ?%1$d)",
-			                n);
+			given_by(sql, n);
 		break;
 	default:
 		used(f, q, h, busy, i);

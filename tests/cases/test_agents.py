@@ -274,6 +274,21 @@ def test_a_job_of_a_cluster(sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_what_shfs_run_names_in_a_job_is_of_the_job(sandbox):
+    """As docs/clusters.md has it, also where one shfs run is in another; and nothing else is."""
+    sandbox.mount()
+    inner = install(sandbox, "inner.sh", f"echo 2 > two; {SHFS} run -- cp one three\n")
+    script = install(sandbox, "job.sh", f"echo 1 > one; {SHFS} run -- sh {inner}\n")
+    stepd = f"import os, subprocess\nsubprocess.run(['bash', '{script}'], env={{**os.environ, 'SLURM_JOB_ID': '12'}})\n"
+    sandbox.run("python3", install(sandbox, "slurmstepd", stepd))
+    sandbox.run("bash", "-c", f"{SHFS} run -- cp one four")
+    for by in "job", "slurm", "job slurm", "slurm 12":
+        assert [c["text"] for c in rows(sandbox, "--by", by)] == [f"bash {script}", f"sh {inner}", "cp one three"]
+    for by in "cron", "slur", "2", "shfs":
+        assert rows(sandbox, "--by", by) == []
+
+
+@pytest.mark.users("ordinary")
 def test_a_command_of_shfs_run_knows_its_caller(sandbox):
     """The session of shfs run is one of a shell's command, or of an agent's."""
     sandbox.mount()
