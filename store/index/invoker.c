@@ -767,6 +767,9 @@ static int describe_invoker(struct shfs_index *index, const struct shfs_way *way
 		out->start_ticks = parent->start_ticks;
 		out->task_id = parent->task_id;
 	}
+	/* an agent that has the mark itself, as where it was typed with AI_AGENT */
+	if (!out->name.len && strstr(marks.data, " agent "))
+		take_mark(strstr(marks.data, " agent "), "", &out->name);
 	if (!out->name.len || parent->role & SHFS_ROLE_INVOKER) {
 		out->name.len = 0;
 		r = name_invoker(index, parent->task_id, marks.len ? "agent" : "program",

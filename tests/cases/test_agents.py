@@ -222,6 +222,19 @@ def test_agents_in_agents_and_shells_that_they_type_into(sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_an_agent_is_called_what_AI_AGENT_says(sandbox):
+    """As docs/agents.md has it: typed before a program of another name; a known agent keeps its own."""
+    sandbox.mount()
+    sh = sandbox.shell("bash")
+    script = install(sandbox, "my_agent.py", "import subprocess\nsubprocess.run(['bash', '-c', 'echo 1 >> one'])\n")
+    sh.run(f"AI_AGENT=my-agent python3 {script}")
+    sh.run(f"(export AI_AGENT=other@3; python3 {script})")
+    sh.run("AI_AGENT=my-agent " + Agent(sandbox, "codex", calls=[("bash -c", "echo 1 >> one")]).line())
+    assert commands_of(sandbox, "--by", "agent") == [
+        (f"agent {name}", "echo 1 >> one") for name in ("my-agent", "other", "codex")]
+
+
+@pytest.mark.users("ordinary")
 def test_what_is_no_command_of_its_own(sandbox):
     """Recipes of make, what a script or a program of the user's runs by itself, and subshells stay of what was typed."""
     sandbox.mount()
