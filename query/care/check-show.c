@@ -179,8 +179,8 @@ int shfs_check_fail(int error)
 	if (error == -EBUSY) {
 		shfs_error("something is recording into the store, or removing something "
 		           "from it");
-		shfs_hint(
-			"shfs status lists the mounts; if it is none of them, try again");
+		shfs_hint("shfs status lists the mounts; one that was unmounted goes on "
+		          "while a shell stands in it: Enter there, or cd");
 		return SHFS_EXIT_REFUSED;
 	}
 	shfs_error("the check could not be completed: %s", strerror(-error));

@@ -686,10 +686,13 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 	if (found.candidates)
 		return 0;
 	shfs_show_path(&shown, path);
-	shfs_error(
-		"%s: nothing to bring back: all that is known below it is there, or has"
-		" moved",
-		shown.data);
+	if (!strcmp(path, "/")) /* nothing was named but a command */
+		shfs_error("nothing to bring back: all that was removed is there, or has "
+		           "moved");
+	else
+		shfs_error("%s: nothing to bring back: all that is known below it is "
+		           "there, or has moved",
+		           shown.data);
 	if (!opts.all || !opts.git)
 		shfs_hint("temporary files of one command (--all) and files of git "
 		          "(--git) are left out");

@@ -285,7 +285,7 @@ static int select_effects(struct job *j, int argc, char **argv)
 		return 0;
 	shfs_error("nothing that was selected has changed a file");
 	if (!options.git)
-		shfs_hint("what it did in .git counts with --git alone");
+		shfs_hint("what was done in .git counts only with --git");
 	return SHFS_EXIT_NOT_FOUND;
 }
 

@@ -142,6 +142,24 @@ def test_version(shfs, args):
     assert re.fullmatch(r"shfs \d+\.\d+\.\d+\n", shfs(*args).stdout)
 
 
+# --- advice ---
+
+
+def test_advice_fits(sandbox, shell):
+    """What is said to do can be done, and is about what was typed."""
+    bash = shell("bash")
+    sandbox.shfs("mount", sandbox.project, cwd="/")
+    bash.run(f"cd {sandbox.project}; echo 1 > f")
+    bash.run("cd")
+    [one] = [line for line in sandbox.shfs("history").stdout.splitlines() if "echo 1" in line]
+    assert "/:" not in sandbox.shfs("undelete", "--command", one.split()[0], check=3).stderr
+    assert "origin" not in sandbox.shfs("--store", f"{sandbox.path}/s", "clone", f"{sandbox.path}/nowhere", check=3).stderr
+    with sandbox.popen(["sleep", "60"], cwd=sandbox.project) as stands:
+        sandbox.shfs("umount", sandbox.project, cwd="/")
+        assert "while a shell stands in it" in sandbox.shfs("repair", check=4, cwd="/").stderr
+        stands.kill()
+
+
 # --- words that are wrong ---
 
 

@@ -45,8 +45,15 @@ int remote_fail(const char *what, const struct place *place,
 	switch (error) {
 	case -ENOENT:
 		fail_by(what, url.data ?: "", "there is no remote of shfs", remote);
-		shfs_hint("if it has moved: shfs remote remove %s, and shfs remote add",
-		          place->name);
+		if (!strcmp(what, "clone"))
+			shfs_hint(
+				"shfs remote list, on the machine that has pushed, shows "
+				"where to");
+		else
+			shfs_hint(
+				"if it has moved: shfs remote remove %s, and shfs remote "
+				"add",
+				place->name);
 		return SHFS_EXIT_NOT_FOUND;
 	case -ENOTEMPTY:
 		return refuse_by(what, url.data ?: "",
