@@ -219,6 +219,8 @@ static int open_tar(struct job *j)
 	j->tar = j->file ? libarchive.archive_read_new() : NULL;
 	if (!j->tar)
 		return explain_import_failure(j, NULL, j->file ? -ENOMEM : -errno);
+	if (!is_stdin && access(j->name, R_OK))
+		return refuse_import(j, NULL, strerror(errno));
 	libarchive.archive_read_support_format_tar(j->tar);
 	libarchive.archive_read_support_filter_zstd(j->tar);
 	libarchive.archive_read_support_filter_gzip(j->tar);

@@ -331,7 +331,7 @@ static int warn_before_mount(struct shfs_context *ctx, const char *dir)
 	if (path)
 		code = clear_dead(path, shown.data);
 	real = code ? NULL : realpath(dir, NULL);
-	if (!real)
+	if (!real || !strcmp(real, "/")) /* which is refused */
 		return code;
 	if (is_home(real))
 		shfs_warn(

@@ -198,7 +198,8 @@ def test_of_a_stranger(archive, sandbox, shfs, other):
             file.write(data[:cut])
         there("import", f"{path}.cut", check=1)
         assert json.loads(there("history", "--json", "--all", check=3).stdout)["commands"] == []
-    assert there("import", "/nonexistent", check=1) and there("import", check=2)
+    assert there("import", "/nonexistent", check=1).stderr == "shfs: /nonexistent: No such file or directory\n"
+    assert there("import", check=2)
 
 
 @pytest.mark.users("ordinary")

@@ -73,6 +73,11 @@ def test_mount_no_such_directory(shfs, project):
     assert f"{project}/none" in one_line(result)
 
 
+def test_mount_of_all(shfs, mounted_cli):
+    """It is refused in one line, whatever is mounted inside."""
+    assert "root directory" in one_line(shfs("mount", "/", check=4))
+
+
 def test_mount_not_a_directory(sandbox, shfs, project):
     sandbox.write("file", "x")
     result = shfs("mount", project + "/file", check=USAGE)
