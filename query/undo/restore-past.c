@@ -43,6 +43,57 @@ static void warn_of_before(const struct shfs_tree *t)
 	          shown.data ?: "", when.data ?: "never");
 }
 
+/* --- what is gone, and no removal of it is recorded --- */
+
+#define LOOKED_AT_MAX 1000 /* paths, for a warning */
+
+/* Is a file gone from below path that the index takes to be there? Such are all after a
+ * clone, as nothing was removed. Only some are looked at. 1, 0, or a negative errno. */
+static int some_are_gone(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	struct stat st;
+	int r;
+
+	shfs_buf_str(&sql,
+	             "SELECT path FROM v_file WHERE present AND NOT directory AND ");
+	shfs_sql_files_below(&sql, "file_id", 1);
+	shfs_buf_printf(&sql, " LIMIT %d", LOOKED_AT_MAX);
+	r = sql.failed ? -ENOMEM : shfs_rows_open_str(index, sql.data, path, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		const char *file = shfs_rows_text(rows, 0);
+
+		r = shfs_path_is_here(file) && lstat(file, &st) && errno == ENOENT;
+		if (r)
+			break;
+	}
+	return r;
+}
+
+static void warn_of_gone(struct shfs_index *index, const char *path)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (some_are_gone(index, path) <= 0)
+		return;
+	shfs_show_path(&shown, path);
+	shfs_warn("files are gone from %s, and it is not recorded who removed them: they "
+	          "are left out",
+	          shown.data ?: "");
+	shfs_hint("shfs undelete %s brings back what is gone", shown.data ?: "");
+}
+
+static int fail_gone(const char *path)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_show_path(&shown, path);
+	shfs_error("%s is not there now", shown.data ?: "");
+	shfs_hint("shfs undelete %s brings back what was in it", shown.data ?: "");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
 /* Opens the tree at path; it must be there, unless it may be new. */
 static int open_tree(struct shfs_index *index, const struct shfs_restore_past *what,
                      const char *path, struct shfs_tree *out)
@@ -51,7 +102,8 @@ static int open_tree(struct shfs_index *index, const struct shfs_restore_past *w
 	int r = shfs_tree_open(out, index, path, -1, what->time_ns);
 
 	if (r)
-		return shfs_fail_index(index, r);
+		return r == -ENOENT ? fail_gone(path) : shfs_fail_index(index, r);
+	warn_of_gone(index, path);
 	r = shfs_tree_find(out, path, &node);
 	if ((r == -ENOENT || r == -ENOTDIR) && !what->may_be_new)
 		return say_not_there(out, path);
@@ -297,6 +349,8 @@ static int restore_elsewhere(struct shfs_undo_run *run,
 		return SHFS_EXIT_REFUSED;
 	}
 	r = shfs_tree_copy_arrange(&copy, &tree, what->paths[0], what->to);
+	if (r == -ENOENT)
+		return fail_gone(what->paths[0]);
 	return r ? shfs_fail_index(run->index, r) : take_copy(run, what, &copy);
 }
 

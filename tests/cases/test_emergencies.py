@@ -687,3 +687,36 @@ def test_reserve_is_made_and_not_counted(sandbox, small_disk):
     sandbox.shfs("forget", "--yes", "secret")  # the mount begins another segment for that
     assert os.path.exists(reserve)
     mounted.unmount()
+
+
+@pytest.mark.users("ordinary")
+def test_the_laptop_is_lost(sandbox):
+    """As docs/recovery.md has it: a clone, and the files are back; a restore says how, if nothing is there."""
+    remote = f"{sandbox.path}/remote"
+    mount = sandbox.mount()
+    sandbox.sh("mkdir d; echo 1 > f; echo 2 > f; echo 3 > d/g; echo gone > h; rm h")
+    sandbox.shfs("remote", "add", "away", remote)
+    mount.unmount()
+    sandbox.shfs("push", cwd="/")
+    sandbox.sh('rm -rf "$1" f d', sandbox.store)
+    sandbox.shfs("clone", remote, cwd="/")
+    sandbox.mount()
+    for when in "now", "an hour ago":
+        assert "shfs undelete" in sandbox.shfs("restore", f"{sandbox.project}@{{{when}}}", check=False).stderr
+    listed = sandbox.shfs("undelete", "-l").stdout
+    assert listed.count("gone unseen") >= 2 and "removed" in listed.split("h@1\n")[1]
+    assert "its old mode is not recorded" in sandbox.shfs("undelete", "f", "d", check=1).stderr
+    assert sandbox.sh("cat f d/g").stdout == "2\n3\n"
+    assert "shfs undelete" not in sandbox.shfs("restore", f"{sandbox.project}@{{now}}").stderr
+    sandbox.sh("rm -r d")
+    assert "shfs undelete" not in sandbox.shfs("restore", f"{sandbox.project}@{{now}}").stderr, "that it was removed is recorded"
+
+
+@pytest.mark.users("ordinary")
+def test_a_directory_that_is_gone(sandbox):
+    mount = sandbox.mount()
+    sandbox.sh("mkdir d; echo 1 > d/f; echo 2 > d/f")
+    mount.unmount()
+    sandbox.sh("rm -r d")
+    gone = sandbox.shfs("restore", "d@{now}", "--to", f"{sandbox.home}/x", check=3).stderr
+    assert "not there" in gone and "cannot read" not in gone
