@@ -47,6 +47,9 @@ int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_lea
 		"  WHERE f.access_id = v_access.access_id)"
 		" FROM v_access WHERE file_id = ?1 AND is_open = 0"
 		" AND op IN ('unlink', 'rename', 'rmdir')"
+		/* it came back since */
+		" AND NOT EXISTS (SELECT 1 FROM v_file f WHERE f.file_id = ?1"
+		"  AND f.present)"
 		" ORDER BY seq_key DESC",
 		SHFS_INTS(file_id), &rows);
 

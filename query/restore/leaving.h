@@ -31,8 +31,8 @@ struct shfs_leaving {
 	int64_t earlier_seq, earlier_ns, earlier_n;
 };
 
-/* Loads the last leaving; the caller clears *out. 1; 0: none was seen; or a negative
- * errno. */
+/* Loads the last leaving; the caller clears *out. 1; 0: none was seen, or it came back
+ * since; or a negative errno. */
 _must_check_ int shfs_leaving_load(struct shfs_index *index, int64_t file_id,
                                    struct shfs_leaving *out);
 void shfs_leaving_clear(struct shfs_leaving *leaving);

@@ -695,18 +695,20 @@ def test_the_laptop_is_lost(sandbox):
     remote = f"{sandbox.path}/remote"
     mount = sandbox.mount()
     sandbox.sh("mkdir d; echo 1 > f; echo 2 > f; echo 3 > d/g; echo gone > h; rm h")
+    sandbox.sh("echo 1 > saved; mv saved saved.old; echo 2 > saved; echo 1 > again; rm again; echo 2 > again")
     sandbox.shfs("remote", "add", "away", remote)
     mount.unmount()
     sandbox.shfs("push", cwd="/")
-    sandbox.sh('rm -rf "$1" f d', sandbox.store)
+    sandbox.sh('rm -rf "$1" *', sandbox.store)
     sandbox.shfs("clone", remote, cwd="/")
     sandbox.mount()
     for when in "now", "an hour ago":
         assert "shfs undelete" in sandbox.shfs("restore", f"{sandbox.project}@{{{when}}}", check=False).stderr
     listed = sandbox.shfs("undelete", "-l").stdout
-    assert listed.count("gone unseen") >= 2 and "removed" in listed.split("h@1\n")[1]
-    assert "its old mode is not recorded" in sandbox.shfs("undelete", "f", "d", check=1).stderr
-    assert sandbox.sh("cat f d/g").stdout == "2\n3\n"
+    assert re.findall(r"^(\S+)@\d\n.*, (gone unseen|removed)", listed, re.M) == [
+        *((name, "gone unseen") for name in ("again", "d/g", "f")), ("h", "removed"), ("saved", "gone unseen"), ("saved.old", "gone unseen")]
+    assert "its old mode is not recorded" in sandbox.shfs("undelete", "f", "d", "saved", "saved.old", "again", check=1).stderr
+    assert sandbox.sh("cat f d/g saved saved.old again").stdout == "2\n3\n2\n1\n2\n"
     assert "shfs undelete" not in sandbox.shfs("restore", f"{sandbox.project}@{{now}}").stderr
     sandbox.sh("rm -r d")
     assert "shfs undelete" not in sandbox.shfs("restore", f"{sandbox.project}@{{now}}").stderr, "that it was removed is recorded"
