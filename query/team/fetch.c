@@ -348,6 +348,7 @@ static bool ask_room(struct fetch *f, const char *store_id, int64_t *out)
 		" (SELECT max(process_id) FROM shfs.process WHERE store_id = $1::int),"
 		" (SELECT max(program_id) FROM shfs.program WHERE store_id = $1::int),"
 		" (SELECT max(lookup_id) FROM shfs.lookup WHERE store_id = $1::int),"
+		" (SELECT max(note_id) FROM shfs.note WHERE store_id = $1::int),"
 		" (SELECT max(file_id) FROM shfs.file WHERE store_id = $1::int))";
 	int64_t most;
 

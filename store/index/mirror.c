@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define MIRROR_NAME    "mirror.db"
-#define MIRROR_VERSION 2
+#define MIRROR_VERSION 3
 #define WAIT_ROUNDS    60 /* of SHFS_BUSY_MS, for another that reads the database */
 #define COLUMNS_MAX    32
 #define WORD_MAX       43 /* the id of a content */
@@ -62,6 +62,9 @@ const struct shfs_mirror_table shfs_mirror_tables[] = {
 	  " seen_flawed, made_n, seq_key",
 	  "AoiiiiIIIIIbiiiiiii" },
 	{ "former", "access_id", "access_id, n, file_id, data", "AiIB" },
+	{ "note", "note_id",
+	  "note_id, command, path, version_ns, tag, text, time_ns, host, command_id",
+	  "IHPittitI" },
 	{ "gap", "producer_id", "producer_id, host, root, begin_ns, end_ns", "Itpii" },
 	{ NULL },
 };
@@ -467,7 +470,9 @@ static bool is_word(char kind, struct shfs_bytes text)
 	word[text.len] = '\0';
 	if (kind == 'c')
 		return !shfs_object_parse(word, &id);
-	if (kind == 'h')
+	if (kind == 'H' && !text.len)
+		return true;
+	if (kind == 'h' || kind == 'H')
 		return text.len == 16 && strspn(word, "0123456789abcdef") == 16;
 	for (enum shfs_version_source s = SHFS_SOURCE_WRITTEN; s <= SHFS_SOURCE_LINKED;
 	     s++)
@@ -542,8 +547,9 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	int rc = SQLITE_OK;
 
 	if (v->is_null)
-		return at == KEY || kind == 'h' ? SQLITE_MISMATCH
-		                                : sqlite3_bind_null(load->stmt, at);
+		return at == KEY || kind == 'h' || kind == 'H'
+		               ? SQLITE_MISMATCH
+		               : sqlite3_bind_null(load->stmt, at);
 	switch (kind) {
 	case 'I':
 	case 'A':
@@ -553,6 +559,10 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	case 'o':
 		rc = op_number(text, &n);
 		break;
+	case 'P':
+		if (text.len && *text.data != '/')
+			return SQLITE_MISMATCH; /* it would be of another's tree */
+						/* fallthrough */
 	case 'd':
 	case 'p':
 	case 's':
@@ -560,6 +570,7 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 		return bind_path(load, at, kind, text);
 	case 'c':
 	case 'h':
+	case 'H':
 	case 'w':
 		if (!is_word(kind, text))
 			return SQLITE_MISMATCH;

@@ -35,6 +35,7 @@ bool shfs_mirror_remove_damaged(struct shfs_index *index);
  *   b  bytes as a text     B  bytes               -  not kept
  *   h  the id of a command or session             c  that of a content
  *   w  where a version is from
+ *   H  the id of a command, or empty      P  an absolute path, or empty
  * The key is the first column.
  */
 struct shfs_mirror_table {
