@@ -118,6 +118,41 @@ def test_two_hosts(hosts, sandbox, shfs):
     assert answers(sandbox, "hostb:") == now
 
 
+def test_notes_come_along(hosts, sandbox, shfs):
+    """By a fetch as by an archive, into stores that number their own commands and files otherwise."""
+    hosts.go("hostb")
+    record(sandbox, "echo one > a", "echo two > a", "cat a > b")
+    ids = {c["text"]: c["id"] for c in json.loads(shfs("history", "--json", "--all").stdout)["commands"]}
+    shfs("note", ids["cat a > b"], "--tag", "fig2", "the good one")
+    for n in 1, 2:
+        shfs("note", f"a@{n}", "--", f"of a@{n}")
+    shfs("note", "b@1", "--tag", "draft")
+    shfs("note", "-d", "a@1")
+    there = notes(shfs)
+    assert there == {ids["cat a > b"]: ("the good one", ["fig2"]), f"{sandbox.project}/a@2": ("of a@2", []), f"{sandbox.project}/b@1": (None, ["draft"])}
+    archive = export(sandbox, "b")
+    for how in "fetch", "import":
+        hosts.go("hosta")
+        if how == "import":
+            sandbox.env["SHFS_STORE"] = sandbox.store = f"{sandbox.home}/another"
+        record(sandbox, "seq 9 > c; cat c > a", "seq 8 > b", "seq 7 > a")
+        shfs("note", "a@1", "of mine")
+        fetch(shfs) if how == "fetch" else shfs("import", archive)
+        mine = {f"{sandbox.project}/a@1": ("of mine", [])}
+        hers = {target if ":" in target or "/" not in target else f"hostb:{target}": said for target, said in there.items()}
+        assert notes(shfs) == mine | hers, how
+        [noted] = [c for c in json.loads(shfs("history", "--json", "--all").stdout)["commands"] if c["tags"]]
+        assert (noted["text"], noted["note"]) == ("cat a > b", "the good one")
+        shfs("reindex")
+        assert notes(shfs) == mine | hers, how
+
+
+def notes(shfs):
+    """{target: (note, tags)}"""
+    found = json.loads(shfs("note", "--json").stdout)["notes"]
+    return {one["command"] or f"{one['path']}@{one['n']}": (one["note"], one["tags"]) for one in found}
+
+
 def test_another_user_s_store(hosts, sandbox, shfs):
     """It comes by that user's login, and by no other."""
     hosts.go("hostb")
