@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/remote/manifest.h"
 
+#include "common/clock.h"
 #include "store/journal/journal.h"
 #include "store/objects/object.h"
 
@@ -8,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HEAD_LINE     "shfs head "
 #define LIST_LINE     "shfs list "
@@ -65,6 +67,13 @@ struct remote_file *manifest_find(const struct manifest *m, const char *name)
 	const struct remote_file key = { .name = (char *)name };
 
 	return m->n ? bsearch(&key, m->files, m->n, sizeof(key), compare_names) : NULL;
+}
+
+struct file_state file_state_of(const struct stat *st)
+{
+	return (struct file_state){ (uint64_t)st->st_size, st->st_ino,
+		                    shfs_timespec_ns(st->st_mtim),
+		                    shfs_timespec_ns(st->st_ctim) };
 }
 
 bool remote_file_equal(const struct remote_file *a, const struct remote_file *b)

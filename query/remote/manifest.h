@@ -28,6 +28,8 @@ struct file_state {
 	uint64_t bytes, ino;
 	int64_t mtime_ns, ctime_ns;
 };
+struct stat;
+struct file_state file_state_of(const struct stat *st);
 
 struct remote_file {
 	char *name; /* names.h */

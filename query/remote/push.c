@@ -186,9 +186,7 @@ static int add_with_state(struct push *p, const char *name, int dirfd, const cha
 	file = manifest_add(&p->u.now, name, (uint64_t)st.st_size);
 	if (!file)
 		return -ENOMEM;
-	file->state = (struct file_state){ (uint64_t)st.st_size, st.st_ino,
-		                           shfs_timespec_ns(st.st_mtim),
-		                           shfs_timespec_ns(st.st_ctim) };
+	file->state = file_state_of(&st);
 	p->u.all_bytes += file->bytes;
 	return 0;
 }
@@ -563,12 +561,32 @@ static void count_files(struct push *p)
 	}
 }
 
+/* Has the store nothing that a remote could keep, and was nothing of it pushed? */
+static bool is_empty(const struct push *p)
+{
+	if (p->u.old.head.generation || p->u.looks || p->u.options->at_end)
+		return false;
+	for (size_t i = 0; i < p->u.now.n; i++) {
+		const char *name = p->u.now.files[i].name;
+		const enum file_kind kind = file_kind_of(name);
+
+		if (kind == FILE_SEGMENT || kind == FILE_HOOK_LOG || kind == FILE_PACK ||
+		    kind == FILE_LOOSE || !strcmp(name, "store/projects"))
+			return false;
+	}
+	return true;
+}
+
 static int put_all(struct push *p)
 {
 	int r = -EAGAIN;
 
 	for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
 		r = list_files(p);
+		if (!r && is_empty(p)) {
+			p->u.stats.nothing_new = true;
+			return 0;
+		}
 		if (!r)
 			r = upload_files(&p->u);
 	}
