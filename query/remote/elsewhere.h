@@ -48,6 +48,12 @@ _must_check_ int elsewhere_list_is_whole(int lists, const struct remote_file *li
 _must_check_ int elsewhere_objects(int lists, const struct manifest *files,
                                    struct shfs_objects *out);
 
+/* Adds the bases of deltas among these objects that are not in the sorted set of all of
+ * them. */
+_must_check_ int elsewhere_bases(int lists, const struct manifest *files,
+                                 const struct shfs_objects *objects,
+                                 struct shfs_objects *out);
+
 /*
  * Notes that from now on these are the files of the store that are only at the remote.
  * New lists are taken from below `from` (-1: they are in place). Objects that were pruned

@@ -39,6 +39,7 @@ struct push {
 	struct blobs garbage; /* what may be on the remote, and may not be needed */
 	char unfinished_head[SHFS_SHA256_SIZE];
 	struct shfs_objects there; /* objects that are only on the remote */
+	struct shfs_objects bases; /* of deltas there, and not among them */
 };
 
 static void push_clear(struct push *p)
@@ -53,6 +54,7 @@ static void push_clear(struct push *p)
 	heads_free(&p->heads);
 	blobs_clear(&p->garbage);
 	shfs_objects_free(&p->there);
+	shfs_objects_free(&p->bases);
 }
 
 /* --- what is on the remote --- */
@@ -531,11 +533,42 @@ static int remove_garbage(struct push *p)
 	return r;
 }
 
+static bool is_at(const struct remote_file *a, const struct remote_file *b)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->pieces[i].at != b->pieces[i].at ||
+		    strcmp(a->pieces[i].blob, b->pieces[i].blob) != 0)
+			return false;
+	return true;
+}
+
+/* Notes where what is only there lies by now: its parcels may have been made anew. */
+static int note_away(struct push *p)
+{
+	_cleanup_manifest_ struct manifest now = { .head = p->u.now.head };
+	bool moved = false;
+	int r = 0;
+
+	for (size_t i = 0; i < p->u.away.n && !r; i++) {
+		const struct remote_file *was = &p->u.away.files[i],
+					 *is = manifest_find(&p->u.now, was->name);
+		struct remote_file *file =
+			is ? manifest_add(&now, is->name, is->bytes) : NULL;
+
+		r = file ? remote_file_copy_pieces(file, is) : -ENOMEM;
+		moved |= !r && !is_at(was, is);
+	}
+	return r || !moved ? r
+	                   : elsewhere_change(p->u.place, now.head.store_id, &now, -1);
+}
+
 /* The head is put: what is left may be done by the next push. */
 static int finish(struct push *p)
 {
-	int r = remove_garbage(p);
+	int r = note_away(p);
 
+	if (!r)
+		r = remove_garbage(p);
 	if (!r)
 		r = place_write(p->u.place, "pushed", &p->u.now);
 	if (!r)
@@ -602,7 +635,8 @@ static int put_all(struct push *p)
 		p->u.stats.generation = p->u.old.head.generation;
 		/* with the states of files that were read in vain */
 		p->u.now.head = p->u.old.head;
-		return place_write(p->u.place, "pushed", &p->u.now);
+		r = note_away(p);
+		return r ? r : place_write(p->u.place, "pushed", &p->u.now);
 	}
 	p->u.stats.generation = p->u.now.head.generation;
 	r = put_head(p);
@@ -642,7 +676,7 @@ static int find_away(struct push *p)
 	lists = elsewhere_lists(p->u.place, store_id);
 	r = lists < 0 ? lists : elsewhere_objects(lists, &p->u.away, &p->there);
 	shfs_objects_sort(&p->there);
-	return r;
+	return r ? r : elsewhere_bases(lists, &p->u.away, &p->there, &p->bases);
 }
 
 static int begin(struct push *p)
@@ -670,7 +704,7 @@ static int begin(struct push *p)
 		r = find_old(p);
 	if (r)
 		return r;
-	r = own_find(p->u.store, p->u.options->dry_run, &p->there, &p->own);
+	r = own_find(p->u.store, p->u.options->dry_run, &p->there, &p->bases, &p->own);
 	if (!r)
 		p->u.stats.elsewhere = own_elsewhere(p->own);
 	return r;
