@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import subprocess
 import time
 
 import pexpect
@@ -428,6 +429,27 @@ def test_a_base_that_was_pulled(machines, sandbox, shfs, kind):
     for store in shfs, new:
         last = json.loads(store("log", "--json", f"{sandbox.project}/a{n}").stdout)["versions"][0]["n"]
         assert store("cat", f"{sandbox.project}/a{n}@{last}").stdout_bytes == data
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["directory"], indirect=True)
+def test_a_prune_while_a_push_begins(sandbox, shfs, kind):
+    """Between its look at what was removed and its gate: the push looks again."""
+    there, last, n = in_two_packs(sandbox, shfs, kind)
+    fifo, path = f"{sandbox.home}/fifo", f"{sandbox.home}/there"
+    sandbox.run("mkfifo", fifo, cwd="/")
+    there("cat", f"{sandbox.project}/a@1")
+    process = sandbox.popen(["shfs", "push"], cwd="/", env={"SHFS_STORE": path, "SHFS_PUSH_WAITS": fifo}, stdout=subprocess.DEVNULL)
+    with open(fifo, "wb"):
+        there("prune", "--keep-last", "1", f"{sandbox.project}/a")
+        os.unlink(fifo)  # the next look does not wait
+    assert process.wait(60) == 0
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        assert "pruned" in store("cat", f"{sandbox.project}/a@1", check=1).stderr
+        assert store("cat", f"{sandbox.project}/a@{n}").stdout_bytes == last
         assert store("check", "--read-data").stdout.endswith("no flaws\n")
 
 
