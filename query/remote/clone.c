@@ -282,15 +282,10 @@ static int note_elsewhere(struct clone *c)
 	_cleanup_manifest_ struct manifest away = { .head = c->now.head };
 	int r = 0;
 
-	for (size_t i = 0; i < c->now.n && !r; i++) {
-		const struct remote_file *from = &c->now.files[i];
-		struct remote_file *file;
-
-		if (!elsewhere_may_stay(file_kind_of(from->name)))
-			continue;
-		file = manifest_add(&away, from->name, from->bytes);
-		r = file ? remote_file_copy_pieces(file, from) : -ENOMEM;
-	}
+	for (size_t i = 0; i < c->now.n && !r; i++)
+		if (elsewhere_may_stay(file_kind_of(c->now.files[i].name)) &&
+		    !manifest_add_copy(&away, &c->now.files[i]))
+			r = -ENOMEM;
 	if (!r)
 		r = elsewhere_objects(c->lists, &away, &objects);
 	shfs_objects_sort(&objects);

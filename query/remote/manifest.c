@@ -96,6 +96,13 @@ int remote_file_copy_pieces(struct remote_file *to, const struct remote_file *fr
 	return r;
 }
 
+struct remote_file *manifest_add_copy(struct manifest *m, const struct remote_file *from)
+{
+	struct remote_file *file = manifest_add(m, from->name, from->bytes);
+
+	return file && !remote_file_copy_pieces(file, from) ? file : NULL;
+}
+
 /* --- lines --- */
 
 /* Words of a line, without blanks in them. */

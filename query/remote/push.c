@@ -291,8 +291,8 @@ static int add_away(struct push *p)
 
 		if (!old || !remote_file_equal(old, &p->u.away.files[i]))
 			return -EOWNERDEAD;
-		file = manifest_add(&p->u.now, old->name, old->bytes);
-		r = file ? remote_file_copy_pieces(file, old) : -ENOMEM;
+		file = manifest_add_copy(&p->u.now, old);
+		r = file ? 0 : -ENOMEM;
 		if (file)
 			file->stays = true;
 	}
@@ -553,10 +553,8 @@ static int note_away(struct push *p)
 	for (size_t i = 0; i < p->u.away.n && !r; i++) {
 		const struct remote_file *was = &p->u.away.files[i],
 					 *is = manifest_find(&p->u.now, was->name);
-		struct remote_file *file =
-			is ? manifest_add(&now, is->name, is->bytes) : NULL;
 
-		r = file ? remote_file_copy_pieces(file, is) : -ENOMEM;
+		r = is && manifest_add_copy(&now, is) ? 0 : -ENOMEM;
 		moved |= !r && !is_at(was, is);
 	}
 	return r || !moved ? r
@@ -802,9 +800,8 @@ static int has_removed(struct push *p, int lists, const struct remote_file *file
 static int keep_there(struct push *p, const char *name, struct mending *m)
 {
 	const struct remote_file *old = manifest_find(&p->u.away, name);
-	struct remote_file *file = old ? manifest_add(&m->kept, name, old->bytes) : NULL;
 
-	return !old ? 0 : file ? remote_file_copy_pieces(file, old) : -ENOMEM;
+	return !old || manifest_add_copy(&m->kept, old) ? 0 : -ENOMEM;
 }
 
 /* Finds the files that can stay there as they are, and what is wanted of the others. */
