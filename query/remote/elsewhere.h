@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elsewhere.h - what a store knows of contents that are not here, and that a remote has:
- * after `shfs pull --metadata` and `shfs clone --metadata`.
+ * after `shfs pull --metadata` and `shfs clone --metadata`; or the host of a fetch.
  *
  *     away                              the objects (store/objects/away.h)
  *     remote/NAME/away/STORE            the files of STORE there that have them: packs,
