@@ -713,8 +713,8 @@ void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *ve
 	else if (error == -ENOENT)
 		shfs_buf_str(out, ": its content is missing in the store");
 	else if (error == -EREMOTE)
-		shfs_buf_str(out,
-		             ": its content is only on a remote (shfs pull brings it)");
+		shfs_buf_str(out, ": its content is only on a remote (shfs pull, or "
+		                  "fetch, brings it)");
 	else
 		shfs_buf_printf(out, ": cannot copy its content: %s", strerror(-error));
 }

@@ -499,7 +499,7 @@ const struct shfs_command shfs_cmd_note = {
 		"A new TEXT takes the place of the one before. Without TEXT, --tag and\n"
 		"--delete, shows what the command or version has; without operands, lists\n"
 		"all, the latest first (with --tag, those that have it). search finds notes;\n"
-		"history, show and log show them; pushes and exports carry them.",
+		"history, show and log show them; pushes and archives carry them.",
 	.options = {
 	{ "tag", 't', "TAG", "give it this tag, one word (may be repeated)" },
 	{ "delete", 'd', NULL, "take the note away, or with --tag the tags",

@@ -228,7 +228,9 @@ static int fill_in(struct walk *w, struct shfs_index *index)
 		r = own_find_files(w->place->store, &w->own);
 	if (!r)
 		r = look_at_files(w);
-	return r || !index ? r : count_commands(index, w->place->store->host, behind);
+	return r || !index || !behind->changed_ns
+	               ? r
+	               : count_commands(index, w->place->store->host, behind);
 }
 
 int behind_find(struct shfs_index *index, const struct place *place, struct behind *out)
@@ -251,7 +253,9 @@ int behind_find(struct shfs_index *index, const struct place *place, struct behi
 
 void behind_show(struct shfs_buf *out, const struct behind *behind)
 {
-	if (!behind->changed_ns) {
+	if (!behind->changed_ns && !behind->pushed_ns) {
+		shfs_buf_str(out, "lacks nothing, as nothing is recorded");
+	} else if (!behind->changed_ns) {
 		shfs_buf_str(out, "has all of it");
 	} else {
 		shfs_buf_printf(out, "lacks %" PRIu64 " command%s, ", behind->commands,

@@ -18,6 +18,7 @@
 #define CLONING    "cloning"    /* below remote/NAME */
 #define INSTALLING "installing" /* all is fetched, and gets its names */
 #define METADATA   "metadata"   /* all but contents, which stay there */
+#define DAMAGED    "damaged"    /* not all of it is what is there */
 
 struct clone {
 	struct clone_options options;
@@ -27,6 +28,7 @@ struct clone {
 	int cloning, lists; /* lists: of the contents of packs */
 	struct manifest now;
 	uint64_t files, damaged, away;
+	bool is_whole; /* the files are what the remote has */
 };
 
 void clone_free(struct clone *clone)
@@ -179,6 +181,16 @@ static int note_remote(struct clone *c)
 	return r ? r : place_write(&c->place, "pushed", &c->now);
 }
 
+/* Notes that all is fetched. */
+static int note_fetched(struct clone *c)
+{
+	char how[sizeof(METADATA " " DAMAGED)];
+
+	snprintf(how, sizeof(how), "%s%s", c->options.metadata ? METADATA : "all",
+	         c->is_whole ? "" : " " DAMAGED);
+	return place_add_line(&c->place, INSTALLING, how);
+}
+
 /* Reads what an interrupted clone has fetched, with contents or without. */
 static int read_installing(struct clone *c)
 {
@@ -190,6 +202,7 @@ static int read_installing(struct clone *c)
 	if (r)
 		return r;
 	c->options.metadata = how.len && !strncmp(how.data, METADATA, strlen(METADATA));
+	c->is_whole = how.len && !strstr(how.data, DAMAGED);
 	if (c->options.metadata && c->lists < 0)
 		c->lists = elsewhere_lists(&c->place, c->now.head.store_id);
 	return c->options.metadata ? MIN(c->lists, 0) : 0;
@@ -233,9 +246,9 @@ int clone_fetch(struct shfs_remote *remote, const char *store_id, uint64_t gener
 		r = note_remote(c);
 	if (!r && syncfs(c->cloning))
 		r = -errno;
+	c->is_whole = !f.damaged;
 	if (!r)
-		r = place_add_line(&c->place, INSTALLING,
-		                   options->metadata ? METADATA : "all");
+		r = note_fetched(c);
 	fetcher_clear(&f);
 	return r;
 }
@@ -269,20 +282,31 @@ static int note_elsewhere(struct clone *c)
 	_cleanup_manifest_ struct manifest away = { .head = c->now.head };
 	int r = 0;
 
-	for (size_t i = 0; i < c->now.n && !r; i++) {
-		const struct remote_file *from = &c->now.files[i];
-		struct remote_file *file;
-
-		if (!elsewhere_may_stay(file_kind_of(from->name)))
-			continue;
-		file = manifest_add(&away, from->name, from->bytes);
-		r = file ? remote_file_copy_pieces(file, from) : -ENOMEM;
-	}
+	for (size_t i = 0; i < c->now.n && !r; i++)
+		if (elsewhere_may_stay(file_kind_of(c->now.files[i].name)) &&
+		    !manifest_add_copy(&away, &c->now.files[i]))
+			r = -ENOMEM;
 	if (!r)
 		r = elsewhere_objects(c->lists, &away, &objects);
 	shfs_objects_sort(&objects);
 	c->away = objects.n;
 	return r ? r : elsewhere_change(&place, c->now.head.store_id, &away, -1);
+}
+
+/* Notes by what the files here are known to be those that are there: nothing of them is
+ * new to it, and the first push need not read them. */
+static int note_states(struct clone *c)
+{
+	for (size_t i = 0; i < c->now.n && c->is_whole; i++) {
+		struct remote_file *file = &c->now.files[i];
+		const char *path = cloned_path(c, file);
+		struct stat st;
+
+		if (path && !fstatat(c->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) &&
+		    (uint64_t)st.st_size == file->bytes)
+			file->state = file_state_of(&st);
+	}
+	return place_write(&c->place, "pushed", &c->now);
 }
 
 static int install_all(struct clone *c)
@@ -297,6 +321,8 @@ static int install_all(struct clone *c)
 	}
 	if (!r && c->options.metadata)
 		r = note_elsewhere(c);
+	if (!r)
+		r = note_states(c);
 	/* all of it is durable before there is a store */
 	if (!r && syncfs(c->dirfd))
 		r = -errno;

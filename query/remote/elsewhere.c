@@ -208,6 +208,37 @@ int elsewhere_objects(int lists, const struct manifest *files, struct shfs_objec
 	return add_objects(-1, lists, files, out);
 }
 
+static int add_bases(const struct contents *contents, const struct shfs_objects *objects,
+                     struct shfs_objects *out)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < contents->n && !r; i++)
+		if (contents->list[i].has_base &&
+		    !shfs_objects_has(objects, &contents->list[i].base))
+			r = shfs_objects_add(out, &contents->list[i].base);
+	return r;
+}
+
+int elsewhere_bases(int lists, const struct manifest *files,
+                    const struct shfs_objects *objects, struct shfs_objects *out)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < files->n && !r; i++) {
+		const struct remote_file *file = &files->files[i];
+		_cleanup_contents_ struct contents contents = { 0 };
+
+		if (file_kind_of(file->name) != FILE_CONTENTS)
+			continue;
+		r = read_list(lists, file, &contents);
+		if (!r)
+			r = add_bases(&contents, objects, out);
+		r = r == -ENOENT || r == -EBADMSG ? 0 : r;
+	}
+	return r;
+}
+
 /* --- changes --- */
 
 struct gathering {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elsewhere.h - what a store knows of contents that are not here, and that a remote has:
- * after `shfs pull --metadata` and `shfs clone --metadata`.
+ * after `shfs pull --metadata` and `shfs clone --metadata`; or the host of a fetch.
  *
  *     away                              the objects (store/objects/away.h)
  *     remote/NAME/away/STORE            the files of STORE there that have them: packs,
@@ -47,6 +47,12 @@ _must_check_ int elsewhere_list_is_whole(int lists, const struct remote_file *li
 /* Adds all objects of the files, as far as there are lists. Not sorted. */
 _must_check_ int elsewhere_objects(int lists, const struct manifest *files,
                                    struct shfs_objects *out);
+
+/* Adds the bases of deltas among these objects that are not in the sorted set of all of
+ * them. */
+_must_check_ int elsewhere_bases(int lists, const struct manifest *files,
+                                 const struct shfs_objects *objects,
+                                 struct shfs_objects *out);
 
 /*
  * Notes that from now on these are the files of the store that are only at the remote.

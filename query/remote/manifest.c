@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/remote/manifest.h"
 
+#include "common/clock.h"
 #include "store/journal/journal.h"
 #include "store/objects/object.h"
 
@@ -8,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HEAD_LINE     "shfs head "
 #define LIST_LINE     "shfs list "
@@ -67,6 +69,13 @@ struct remote_file *manifest_find(const struct manifest *m, const char *name)
 	return m->n ? bsearch(&key, m->files, m->n, sizeof(key), compare_names) : NULL;
 }
 
+struct file_state file_state_of(const struct stat *st)
+{
+	return (struct file_state){ (uint64_t)st->st_size, st->st_ino,
+		                    shfs_timespec_ns(st->st_mtim),
+		                    shfs_timespec_ns(st->st_ctim) };
+}
+
 bool remote_file_equal(const struct remote_file *a, const struct remote_file *b)
 {
 	if (a->bytes != b->bytes || a->n != b->n)
@@ -85,6 +94,13 @@ int remote_file_copy_pieces(struct remote_file *to, const struct remote_file *fr
 	for (size_t i = 0; i < from->n && !r; i++)
 		r = manifest_add_piece(to, &from->pieces[i]);
 	return r;
+}
+
+struct remote_file *manifest_add_copy(struct manifest *m, const struct remote_file *from)
+{
+	struct remote_file *file = manifest_add(m, from->name, from->bytes);
+
+	return file && !remote_file_copy_pieces(file, from) ? file : NULL;
 }
 
 /* --- lines --- */

@@ -28,6 +28,8 @@ struct file_state {
 	uint64_t bytes, ino;
 	int64_t mtime_ns, ctime_ns;
 };
+struct stat;
+struct file_state file_state_of(const struct stat *st);
 
 struct remote_file {
 	char *name; /* names.h */
@@ -65,6 +67,8 @@ void manifest_clear(struct manifest *m);
 
 /* Adds a file without pieces; NULL: no memory. Valid until the next one is added. */
 struct remote_file *manifest_add(struct manifest *m, const char *name, uint64_t bytes);
+/* Adds a file with the name and the pieces of another one. NULL: no memory. */
+struct remote_file *manifest_add_copy(struct manifest *m, const struct remote_file *from);
 _must_check_ int manifest_add_piece(struct remote_file *file, const struct piece *piece);
 void manifest_sort(struct manifest *m);
 /* NULL: there is no such file. The manifest is sorted. */

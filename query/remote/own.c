@@ -30,7 +30,7 @@ struct own {
 	bool elsewhere;     /* some contents are only at a remote */
 	uint64_t n_missing; /* of these, named ones that do not stay at this one */
 	/* only where something was pulled, or is elsewhere: */
-	struct shfs_objects named; /* by what is pushed */
+	struct shfs_objects named; /* by what is pushed; with the bases of deltas */
 };
 
 void own_free(struct own *own)
@@ -133,6 +133,8 @@ struct naming {
 	const struct own *own;
 	bool *is_there; /* for each named object; or NULL */
 	bool any;
+	struct shfs_objects of_pack,
+		bases; /* of deltas: of the pack; of all pushed ones */
 };
 
 static int note_named(void *arg, const struct frame *f, uint64_t offset)
@@ -143,6 +145,8 @@ static int note_named(void *arg, const struct frame *f, uint64_t offset)
 	n->any |= i != SIZE_MAX;
 	if (i != SIZE_MAX && n->is_there)
 		n->is_there[i] = true;
+	if (n->is_there && f->kind == FRAME_DELTA)
+		return shfs_objects_add(&n->of_pack, &f->base);
 	return n->any && !n->is_there ? 1 : 0;
 }
 
@@ -184,8 +188,50 @@ static int note_named_in_pack(void *arg, const char *name)
 
 	if (shfs_pack_is_pulled(name))
 		return 0;
+	n->any = false;
+	n->of_pack.n = 0;
 	r = inventory_pack(n->own->packs, name, note_named, n);
-	return r == -EIO ? 0 : MIN(r, 0);
+	r = r == -EIO ? 0 : MIN(r, 0);
+	for (size_t i = 0; i < n->of_pack.n && n->any && !r; i++)
+		r = shfs_objects_add(&n->bases, &n->of_pack.ids[i]);
+	return r;
+}
+
+/* Names bases too, though no record does: a delta that is pushed is lost without its
+ * base. Returns whether one of them is new. */
+static int name_bases(struct own *own, const struct shfs_objects *bases)
+{
+	_cleanup_objects_ struct shfs_objects more = { 0 };
+	int r = objects_select(bases, &own->named, false, &more);
+
+	for (size_t i = 0; i < more.n && !r; i++)
+		r = shfs_objects_add(&own->named, &more.ids[i]);
+	shfs_objects_sort(&own->named);
+	return r ? r : more.n > 0;
+}
+
+/* Finds which named objects packs have that are pushed: *is_there. Bases may lie in packs
+ * that have nothing else that is named. */
+static int find_there(struct own *own, bool **is_there)
+{
+	struct naming n = { .own = own };
+	int r = 1;
+
+	while (r > 0) {
+		free(*is_there);
+		*is_there = calloc(own->named.n + 1, sizeof(**is_there));
+		n.is_there = *is_there;
+		n.bases.n = 0;
+		r = *is_there
+		            ? inventory_names(own->packs, ".pack", note_named_in_pack, &n)
+		            : -ENOMEM;
+		shfs_objects_sort(&n.bases);
+		if (!r)
+			r = name_bases(own, &n.bases);
+	}
+	shfs_objects_free(&n.of_pack);
+	shfs_objects_free(&n.bases);
+	return r;
 }
 
 static int commit_adopted(struct shfs_store *to, struct shfs_put **puts, size_t *n)
@@ -249,20 +295,19 @@ static int adopt_all(struct own *own, const bool *is_there,
 	return commit_adopted(to, puts, &n) ?: r;
 }
 
-static int find_named(struct own *own, bool dry_run, const struct shfs_objects *there)
+static int find_named(struct own *own, bool dry_run, const struct shfs_objects *there,
+                      const struct shfs_objects *bases)
 {
 	_cleanup_free_ bool *is_there = NULL;
-	struct naming n = { .own = own };
 	int r = shfs_journal_walk(own->store, SHFS_JOURNAL_SEGMENTS, add_named, own);
 
+	for (size_t i = 0; i < bases->n && !r; i++)
+		r = shfs_objects_add(&own->named, &bases->ids[i]);
 	shfs_objects_sort(&own->named);
-	if (r || own->packs < 0 || dry_run)
+	if (r || own->packs < 0)
 		return r;
-	n.is_there = is_there = calloc(own->named.n + 1, sizeof(*is_there));
-	if (!is_there)
-		return -ENOMEM;
-	r = inventory_names(own->packs, ".pack", note_named_in_pack, &n);
-	return r ? r : adopt_all(own, is_there, there);
+	r = find_there(own, &is_there);
+	return r || dry_run ? r : adopt_all(own, is_there, there);
 }
 
 int own_find_files(struct shfs_store *store, struct own **out)
@@ -289,13 +334,13 @@ int own_find_files(struct shfs_store *store, struct own **out)
 }
 
 int own_find(struct shfs_store *store, bool dry_run, const struct shfs_objects *there,
-             struct own **out)
+             const struct shfs_objects *bases, struct own **out)
 {
 	_cleanup_own_ struct own *own = NULL;
 	int r = own_find_files(store, &own);
 
 	if (!r && is_mixed(own))
-		r = find_named(own, dry_run, there);
+		r = find_named(own, dry_run, there, bases);
 	if (!r)
 		*out = TAKE_PTR(own);
 	return r;

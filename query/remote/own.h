@@ -4,7 +4,8 @@
  *
  * A pull puts contents into packs of their own (shfs_store.pulls). They go to a remote
  * with the store that they came from. A content that this store names too is put once
- * more, into a pack that is pushed: what another store has there may be gone tomorrow.
+ * more, into a pack that is pushed: what another store has there may be gone tomorrow. So
+ * is one that no record names, if a delta that is pushed has it as its base.
  */
 #pragma once
 
@@ -14,9 +15,10 @@
 struct own;
 
 /* Finds what is the store's own. May put objects into it, unless dry_run. there: objects
- * that are only at the remote, and stay there; sorted. */
+ * that are only at the remote, and stay there; sorted. bases: of deltas among these. */
 _must_check_ int own_find(struct shfs_store *store, bool dry_run,
-                          const struct shfs_objects *there, struct own **out);
+                          const struct shfs_objects *there,
+                          const struct shfs_objects *bases, struct own **out);
 /* Returns how many objects that are pushed are only at other remotes. */
 uint64_t own_elsewhere(const struct own *own);
 /* Finds only what own_has_file and own_was_pulled need. */

@@ -11,6 +11,7 @@
  *     remote/NAME/pulled/STORE  what was taken from there of another store
  *     remote/NAME/incoming/      what a pull has fetched, and not taken yet
  *     remote/from@HASH           the same of a host that is fetched from
+ *     remote/from@HASH/host      how it is reached for contents that stay there
  *     remote/served@             what this store was when another one fetched it last
  *
  * One process at a time changes it (place_lock).

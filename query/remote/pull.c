@@ -409,20 +409,6 @@ static int take_apart(struct pull *pull, struct pulled_store *o)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 
-static int copy_files(const struct manifest *from, struct manifest *to)
-{
-	int r = 0;
-
-	to->head = from->head;
-	for (size_t i = 0; i < from->n && !r; i++) {
-		const struct remote_file *old = &from->files[i];
-		struct remote_file *file = manifest_add(to, old->name, old->bytes);
-
-		r = file ? remote_file_copy_pieces(file, old) : -ENOMEM;
-	}
-	return r;
-}
-
 /* Removes what was fetched: it was taken, or is damaged. */
 static int remove_fetched(struct pull *pull, const struct pulled_store *o)
 {
@@ -435,8 +421,11 @@ static int remove_fetched(struct pull *pull, const struct pulled_store *o)
 static int bring_from(struct pull *pull, struct pulled_store *o,
                       const struct manifest *files, const struct shfs_objects *ids)
 {
-	int r = copy_files(files, &o->now);
+	int r = 0;
 
+	o->now.head = files->head;
+	for (size_t i = 0; i < files->n && !r; i++)
+		r = manifest_add_copy(&o->now, &files->files[i]) ? 0 : -ENOMEM;
 	if (!r && !(o->left_out = calloc(o->now.n + 1, sizeof(*o->left_out))))
 		r = -ENOMEM;
 	if (!r)

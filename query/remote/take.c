@@ -484,14 +484,6 @@ static int note_taken(struct taking *t)
 
 /* --- contents that stay there --- */
 
-/* Adds a file to those that stay there. */
-static int leave_there(struct manifest *away, struct remote_file *file)
-{
-	struct remote_file *to = manifest_add(away, file->name, file->bytes);
-
-	return to ? remote_file_copy_pieces(to, file) : -ENOMEM;
-}
-
 /* Does the file stay there? With all contents, only what is damaged there does. */
 static bool stays_there(const struct taking *t, size_t i)
 {
@@ -522,8 +514,8 @@ static int note_elsewhere(struct taking *t)
 	away.head = t->o->now.head;
 	for (size_t i = 0; i < t->o->now.n && !r; i++)
 		if (elsewhere_may_stay(file_kind_of(t->o->now.files[i].name)) &&
-		    stays_there(t, i))
-			r = leave_there(&away, &t->o->now.files[i]);
+		    stays_there(t, i) && !manifest_add_copy(&away, &t->o->now.files[i]))
+			r = -ENOMEM;
 	manifest_sort(&away);
 	if (!r && metadata)
 		r = elsewhere_objects(t->incoming, &away, &objects);

@@ -373,6 +373,27 @@ static int find_small(struct upload *u, struct remote_file *file)
 	return strcmp(sha, old->pieces[0].sha) ? 0 : remote_file_copy_pieces(file, old);
 }
 
+/* The trees say by which machine the store is pushed: with nothing else, another one than
+ * before is nothing new. What is read later, at_end, has to be what is listed. */
+static int keep_trees(struct upload *u)
+{
+	struct remote_file *trees = manifest_find(&u->now, "made/trees");
+	const struct remote_file *was = manifest_find(&u->old, "made/trees");
+
+	if (!trees || !was || u->options->at_end || has_bad_piece(u, was) ||
+	    u->now.n != u->old.n)
+		return 0;
+	for (size_t i = 0; i < u->now.n; i++) {
+		const struct remote_file *file = &u->now.files[i];
+
+		if (strcmp(file->name, u->old.files[i].name) != 0 ||
+		    (file != trees && !remote_file_equal(file, &u->old.files[i])))
+			return 0;
+	}
+	trees->bytes = was->bytes;
+	return remote_file_copy_pieces(trees, was);
+}
+
 /* Counts, for each parcel, the files that it was made of and those that stay. */
 static int count_members(const struct manifest *m, struct blobs *parcels, bool kept)
 {
@@ -479,6 +500,8 @@ static int put_small_files(struct upload *u)
 	for (size_t i = 0; i < u->now.n && !r; i++)
 		if (is_small(&u->now.files[i]))
 			r = find_small(u, &u->now.files[i]);
+	if (!r)
+		r = keep_trees(u);
 	if (!r)
 		r = count_members(&u->old, &parcels, false);
 	if (!r)

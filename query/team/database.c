@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEAM_VERSION 2
+#define TEAM_VERSION 3
 #define APPLICATION  "shfs"
 #define VALUES_MAX   8
 #define COLUMNS_MAX  16

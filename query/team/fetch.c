@@ -230,108 +230,66 @@ static bool read_rows(struct fetch *f, const struct shfs_mirror_store *store,
 
 /* --- pieces --- */
 
-struct pieces_seen {
-	struct shfs_mirror_piece *list;
-	size_t n, cap;
+/* A table of a store that is read. */
+struct reading {
+	struct fetch *f;
+	const struct shfs_mirror_store *store;
+	const struct shfs_mirror_table *table;
 };
 
-static int note_piece(void *arg, const char *const *row)
+static int list_piece(void *arg, const char *const *row)
 {
-	struct pieces_seen *p = arg;
-	struct shfs_mirror_piece *piece;
-
-	if (!MAKE_ROOM(p->list, p->n, p->cap))
-		return -ENOMEM;
-	piece = &p->list[p->n++];
-	*piece = (struct shfs_mirror_piece){
+	const struct reading *reading = arg;
+	struct shfs_mirror_piece piece = {
 		.first = strtoll(row[1], NULL, 10),
 		.last = strtoll(row[2], NULL, 10),
 		.hash = strtoll(row[3], NULL, 10),
 		.rows = strtoll(row[4], NULL, 10),
 	};
-	snprintf(piece->name, sizeof(piece->name), "%s", row[0]);
-	return 0;
+
+	snprintf(piece.name, sizeof(piece.name), "%s", row[0]);
+	if (!reading->f->error)
+		reading->f->error = shfs_mirror_list_piece(reading->f->mirror,
+		                                           reading->store, &piece);
+	return 0; /* the connection goes on once all has come */
 }
 
-static int compare_pieces(const struct shfs_mirror_piece *a,
-                          const struct shfs_mirror_piece *b)
+/* Lists the pieces that the database has of a store, and removes others. */
+static bool list_pieces(struct fetch *f, const char *store_id,
+                        const struct shfs_mirror_store *store)
 {
-	int names = strcmp(a->name, b->name);
+	struct reading reading = { f, store, NULL };
 
-	return names ? names : a->first < b->first ? -1 : a->first > b->first;
+	f->error = shfs_mirror_list(f->mirror);
+	if (f->error ||
+	    !database_ask(f->db,
+	                  "SELECT name, first, last, hash, rows FROM shfs.piece"
+	                  " WHERE store_id = $1::int",
+	                  (const char *const[]){ store_id, NULL }, list_piece, &reading))
+		return false;
+	if (!f->error)
+		f->error = shfs_mirror_remove_unlisted(f->mirror, store);
+	return !f->error;
 }
 
-static bool is_same_piece(const struct shfs_mirror_piece *a,
-                          const struct shfs_mirror_piece *b)
+/* 1: it failed; that was said, or f->error says it. */
+static int read_range(void *arg, int64_t first, int64_t last)
 {
-	return !compare_pieces(a, b) && a->last == b->last && a->hash == b->hash &&
-	       a->rows == b->rows;
-}
+	const struct reading *r = arg;
 
-static int by_piece(const void *a, const void *b)
-{
-	return compare_pieces(a, b);
-}
-
-/* Removes the pieces that are in the mirror and not in the database, and marks those that
- * are in both: rows becomes -1. */
-static int remove_pieces(struct fetch *f, const struct shfs_mirror_store *store,
-                         struct pieces_seen *there)
-{
-	struct shfs_mirror_piece *known = NULL;
-	size_t n = 0, at = 0;
-	int r = shfs_mirror_pieces(f->mirror, store->store_id, &known, &n);
-
-	for (size_t i = 0; i < n && !r; i++) {
-		while (at < there->n && compare_pieces(&there->list[at], &known[i]) < 0)
-			at++;
-		if (at < there->n && is_same_piece(&there->list[at], &known[i]))
-			there->list[at].rows = -1;
-		else
-			r = shfs_mirror_remove_piece(f->mirror, store, &known[i]);
-	}
-	free(known);
-	return r;
+	return !read_rows(r->f, r->store, r->table, first, last);
 }
 
 /* Reads the pieces of a table that the mirror lacks: those in a row at once. */
 static bool read_pieces(struct fetch *f, const struct shfs_mirror_store *store,
-                        const struct shfs_mirror_table *table,
-                        const struct pieces_seen *there)
+                        const struct shfs_mirror_table *table)
 {
-	for (size_t i = 0; i < there->n; i++) {
-		const struct shfs_mirror_piece *first = &there->list[i];
-		size_t end = i;
+	struct reading reading = { f, store, table };
+	int r = shfs_mirror_take_listed(f->mirror, store, table, read_range, &reading);
 
-		if (strcmp(first->name, table->name) != 0)
-			continue;
-		for (; end < there->n && !strcmp(there->list[end].name, table->name) &&
-		       there->list[end].rows >= 0;
-		     end++) {
-			f->error = shfs_mirror_put_piece(f->mirror, store, table,
-			                                 &there->list[end]);
-			if (f->error)
-				return false;
-		}
-		if (end > i &&
-		    !read_rows(f, store, table, first->first, there->list[end - 1].last))
-			return false;
-		i = MAX(end, i + 1) - 1;
-	}
-	return true;
-}
-
-static bool ask_pieces(struct fetch *f, const char *store_id, struct pieces_seen *out)
-{
-	if (!database_ask(f->db,
-	                  "SELECT name, first, last, hash, rows FROM shfs.piece"
-	                  " WHERE store_id = $1::int",
-	                  (const char *const[]){ store_id, NULL }, note_piece, out))
-		return false;
-	/* as here, and not by the database's collation */
-	if (out->n)
-		qsort(out->list, out->n, sizeof(*out->list), by_piece);
-	return true;
+	if (r < 0)
+		f->error = r;
+	return !r;
 }
 
 /* --- a store --- */
@@ -348,6 +306,7 @@ static bool ask_room(struct fetch *f, const char *store_id, int64_t *out)
 		" (SELECT max(process_id) FROM shfs.process WHERE store_id = $1::int),"
 		" (SELECT max(program_id) FROM shfs.program WHERE store_id = $1::int),"
 		" (SELECT max(lookup_id) FROM shfs.lookup WHERE store_id = $1::int),"
+		" (SELECT max(note_id) FROM shfs.note WHERE store_id = $1::int),"
 		" (SELECT max(file_id) FROM shfs.file WHERE store_id = $1::int))";
 	int64_t most;
 
@@ -363,17 +322,11 @@ static bool ask_room(struct fetch *f, const char *store_id, int64_t *out)
 static bool read_store(struct fetch *f, const struct seen *s, const char *store_id,
                        const struct shfs_mirror_store *store)
 {
-	struct pieces_seen there = { 0 };
-	bool ok = !s->whole || ask_pieces(f, store_id, &there);
+	bool ok = !s->whole || list_pieces(f, store_id, store);
 
-	if (ok && s->whole) {
-		f->error = remove_pieces(f, store, &there);
-		ok = !f->error;
-	}
 	for (const struct shfs_mirror_table *t = shfs_mirror_tables; t->name && ok; t++)
-		ok = s->whole ? read_pieces(f, store, t, &there)
+		ok = s->whole ? read_pieces(f, store, t)
 		              : read_rows(f, store, t, 0, INT64_MAX);
-	free(there.list);
 	return ok;
 }
 
@@ -383,17 +336,6 @@ static struct shfs_mirror_store *find_known(struct fetch *f, int64_t store_id)
 		if (f->known[i].store_id == store_id)
 			return &f->known[i];
 	return NULL;
-}
-
-/* Is what the mirror has of the store in pieces, which can be compared? */
-static int has_pieces(struct fetch *f, const struct shfs_mirror_store *known)
-{
-	struct shfs_mirror_piece *pieces = NULL;
-	size_t n = 0;
-	int r = shfs_mirror_pieces(f->mirror, known->store_id, &pieces, &n);
-
-	free(pieces);
-	return r ? r : n > 0;
 }
 
 /* Takes a new room, twice as large as needed, as a store grows. */
@@ -429,7 +371,7 @@ static bool replace_rows(struct fetch *f, const struct seen *s)
 		store.room = known->room;
 	}
 	if (known && s->whole && known->room >= needed) {
-		int r = has_pieces(f, known);
+		int r = shfs_mirror_has_pieces(f->mirror, known->store_id);
 
 		f->error = MIN(r, 0);
 		keep = r > 0;

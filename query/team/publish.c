@@ -17,7 +17,7 @@
  *   p  the path that the row is about: its tree is that of the path
  *   h  the host of the row
  *   f  the file that the row is about           g  its other file, or NULL
- *   c  a command: the row is published if that one is
+ *   c  a command: the row is published if that one is; or NULL
  *   q  a process: the same                      a  an access: that of its process
  * The key is the first column, and rows come in its order.
  */
@@ -79,6 +79,11 @@ static const struct table tables[] = {
 	  " seen_n, seen_flawed, made_n, seq_key FROM v_access ORDER BY access_id" },
 	{ "former", "access_id", "aiib", IS_ROW, false,
 	  "SELECT access_id, n, file_id, data FROM v_former ORDER BY access_id" },
+	/* those that count, of what this store publishes, whoever gave them */
+	{ "note", "note_id", "itpittitc", IS_ROW, true,
+	  "SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.time_ns,"
+	  " n.host, c.command_id FROM v_note n LEFT JOIN v_command c ON c.id = n.command"
+	  " WHERE n.command = '' OR c.command_id IS NOT NULL ORDER BY n.note_id" },
 	{ "gap", "producer_id", "ihpii", IS_ROW, true,
 	  "SELECT producer_id, host, root, begin_ns, end_ns FROM v_gap"
 	  " ORDER BY producer_id" },

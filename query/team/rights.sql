@@ -13,7 +13,7 @@ DECLARE
 BEGIN
 	FOREACH t IN ARRAY ARRAY['store', 'tree', 'share', 'piece', 'session', 'command',
 		'definition', 'process', 'exit', 'program', 'lookup', 'file', 'version', 'access',
-		'former', 'producer', 'gap', 'stats', 'left_out']
+		'former', 'note', 'producer', 'gap', 'stats', 'left_out']
 	LOOP
 		EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
 		EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
@@ -46,8 +46,8 @@ DECLARE
 	t text;
 BEGIN
 	FOREACH t IN ARRAY ARRAY['piece', 'session', 'command', 'definition', 'process', 'exit',
-		'program', 'lookup', 'file', 'version', 'access', 'former', 'producer', 'gap',
-		'stats', 'left_out']
+		'program', 'lookup', 'file', 'version', 'access', 'former', 'note', 'producer',
+		'gap', 'stats', 'left_out']
 	LOOP
 		EXECUTE format('CREATE POLICY whole ON %I FOR SELECT USING'
 			' (store_id IN (SELECT store_id FROM whole_store))', t);
@@ -77,5 +77,9 @@ CREATE POLICY tree ON exit FOR SELECT USING (EXISTS (SELECT FROM process p
 	WHERE p.store_id = exit.store_id AND p.process_id = exit.process_id));
 CREATE POLICY tree ON program FOR SELECT USING (EXISTS (SELECT FROM process p
 	WHERE p.store_id = program.store_id AND p.program_id = program.program_id));
+CREATE POLICY tree ON note FOR SELECT USING (CASE WHEN command_id IS NULL
+	THEN tree_id IN (SELECT tree_id FROM tree)
+	ELSE EXISTS (SELECT FROM command c WHERE c.store_id = note.store_id
+		AND c.command_id = note.command_id) END);
 CREATE POLICY tree ON former FOR SELECT USING (EXISTS (SELECT FROM access a
 	WHERE a.store_id = former.store_id AND a.access_id = former.access_id));

@@ -111,6 +111,12 @@ CREATE TABLE former (
 	store_id int NOT NULL, access_id bigint NOT NULL, n bigint, file_id bigint, data bytea,
 	escaped int
 );
+-- command_id: of command; NULL: the note is about a version.
+CREATE TABLE note (
+	store_id int NOT NULL, note_id bigint NOT NULL, command text NOT NULL, path text NOT NULL,
+	version_ns bigint NOT NULL, tag text NOT NULL, text text NOT NULL, time_ns bigint NOT NULL,
+	host text, command_id bigint, tree_id int NOT NULL, escaped int
+);
 CREATE TABLE producer (
 	store_id int NOT NULL, producer_id bigint NOT NULL, host text, kind text, root text,
 	pid bigint, boot_id text, begin_ns bigint, end_ns bigint, dead bigint, records bigint,
@@ -150,6 +156,8 @@ CREATE INDEX ON access (store_id, access_id);
 CREATE INDEX ON access (store_id, command_id);
 CREATE INDEX ON access (store_id, file_id);
 CREATE INDEX ON former (store_id, access_id);
+CREATE INDEX ON note (store_id, note_id);
+CREATE INDEX ON note (store_id, command_id);
 CREATE INDEX ON producer (store_id, producer_id);
 CREATE INDEX ON gap (store_id, producer_id);
 CREATE INDEX ON stats (store_id);

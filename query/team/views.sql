@@ -24,9 +24,14 @@ FROM session;
 
 CREATE VIEW v_command WITH (security_invoker) AS
 SELECT command_id, id, session_id, session, host, number, text, hidden, redacted, cwd, begin_ns,
-	end_ns, status, invoker, shell, process_id, user_us, system_us, max_rss_kib, n_accesses,
-	n_read, n_written, n_skipped, n_incomplete, store_id
+	end_ns, status, invoker, shell, process_id, user_us, system_us, max_rss_kib,
+	EXISTS (SELECT FROM note n WHERE n.store_id = command.store_id
+		AND n.command_id = command.command_id)::int AS noted,
+	n_accesses, n_read, n_written, n_skipped, n_incomplete, store_id
 FROM command;
+
+CREATE VIEW v_note WITH (security_invoker) AS
+SELECT note_id, command, path, version_ns, tag, text, time_ns, host, store_id FROM note;
 
 CREATE VIEW v_definition WITH (security_invoker) AS
 SELECT command_id, position, definition, store_id FROM definition;

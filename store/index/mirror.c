@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define MIRROR_NAME    "mirror.db"
-#define MIRROR_VERSION 2
+#define MIRROR_VERSION 3
 #define WAIT_ROUNDS    60 /* of SHFS_BUSY_MS, for another that reads the database */
 #define COLUMNS_MAX    32
 #define WORD_MAX       43 /* the id of a content */
@@ -62,6 +62,9 @@ const struct shfs_mirror_table shfs_mirror_tables[] = {
 	  " seen_flawed, made_n, seq_key",
 	  "AoiiiiIIIIIbiiiiiii" },
 	{ "former", "access_id", "access_id, n, file_id, data", "AiIB" },
+	{ "note", "note_id",
+	  "note_id, command, path, version_ns, tag, text, time_ns, host, command_id",
+	  "IHPittitI" },
 	{ "gap", "producer_id", "producer_id, host, root, begin_ns, end_ns", "Itpii" },
 	{ NULL },
 };
@@ -236,34 +239,14 @@ int shfs_mirror_stores(struct shfs_index *mirror, struct shfs_mirror_store **out
 	return r;
 }
 
-int shfs_mirror_pieces(struct shfs_index *mirror, int64_t store_id,
-                       struct shfs_mirror_piece **out, size_t *n)
+int shfs_mirror_has_pieces(struct shfs_index *mirror, int64_t store_id)
 {
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	size_t cap = 0;
-	int r = shfs_sql_get(mirror, &stmt,
-	                     "SELECT first, last, hash, rows, name FROM m_piece"
-	                     " WHERE store_id = ? ORDER BY name, first",
+	int64_t any = 0;
+	int r = shfs_sql_int(mirror, &any,
+	                     "SELECT EXISTS (SELECT 1 FROM m_piece WHERE store_id = ?)",
 	                     shfs_arg_int(store_id));
 
-	*out = NULL;
-	*n = 0;
-	for (; r > 0; r = shfs_sql_next(mirror, stmt)) {
-		struct shfs_mirror_piece *p;
-
-		if (!MAKE_ROOM(*out, *n, cap))
-			return -ENOMEM;
-		p = &(*out)[(*n)++];
-		*p = (struct shfs_mirror_piece){
-			.first = sqlite3_column_int64(stmt, 0),
-			.last = sqlite3_column_int64(stmt, 1),
-			.hash = sqlite3_column_int64(stmt, 2),
-			.rows = sqlite3_column_int64(stmt, 3),
-		};
-		snprintf(p->name, sizeof(p->name), "%s",
-		         (const char *)sqlite3_column_text(stmt, 4) ?: "");
-	}
-	return r;
+	return r < 0 ? r : any != 0;
 }
 
 int shfs_mirror_put_store(struct shfs_index *mirror, const struct shfs_mirror_store *s)
@@ -297,23 +280,6 @@ static int64_t last_key(const struct shfs_mirror_store *store,
 	return (is_pair(table->kinds[0]) ? store->room << 32 : store->room) - 1;
 }
 
-int shfs_mirror_put_piece(struct shfs_index *mirror,
-                          const struct shfs_mirror_store *store,
-                          const struct shfs_mirror_table *table,
-                          const struct shfs_mirror_piece *p)
-{
-	int r;
-
-	if (p->first < 0 || p->last < p->first || p->last > last_key(store, table))
-		return -EPROTO; /* to remove it would remove rows of others */
-	r = shfs_sql_run(mirror, "INSERT INTO m_piece VALUES (?, ?, ?, ?, ?, ?)",
-	                 shfs_arg_int(store->store_id),
-	                 shfs_arg_text(shfs_bytes_str(p->name)), shfs_arg_int(p->first),
-	                 shfs_arg_int(p->last), shfs_arg_int(p->hash),
-	                 shfs_arg_int(p->rows));
-	return r == -EINVAL ? -EPROTO : r; /* there are two of one key */
-}
-
 /* --- removing rows --- */
 
 /* Removes the rows with keys (of the database) from first to last. */
@@ -345,22 +311,132 @@ int shfs_mirror_remove_store(struct shfs_index *mirror,
 	return r;
 }
 
-int shfs_mirror_remove_piece(struct shfs_index *mirror,
-                             const struct shfs_mirror_store *store,
-                             const struct shfs_mirror_piece *piece)
-{
-	int r = 0;
+/* --- pieces --- */
 
-	for (const struct shfs_mirror_table *t = shfs_mirror_tables; t->name && !r; t++)
-		if (!strcmp(t->name, piece->name))
-			r = remove_rows(mirror, store, t, piece->first, piece->last);
-	return r ? r
-	         : shfs_sql_run(mirror,
-	                        "DELETE FROM m_piece WHERE store_id = ? AND name = ?"
-	                        " AND first = ?",
-	                        shfs_arg_int(store->store_id),
-	                        shfs_arg_text(shfs_bytes_str(piece->name)),
-	                        shfs_arg_int(piece->first));
+static const struct shfs_mirror_table *find_table(const char *name)
+{
+	const struct shfs_mirror_table *t = shfs_mirror_tables;
+
+	while (t->name && strcmp(t->name, name) != 0)
+		t++;
+	return t->name ? t : NULL;
+}
+
+int shfs_mirror_list(struct shfs_index *mirror)
+{
+	return exec_all(mirror, "CREATE TEMP TABLE IF NOT EXISTS listed ("
+	                        " name TEXT NOT NULL, first INTEGER NOT NULL,"
+	                        " last INTEGER NOT NULL, hash INTEGER NOT NULL,"
+	                        " rows INTEGER NOT NULL, PRIMARY KEY (name, first)"
+	                        ") STRICT, WITHOUT ROWID; DELETE FROM listed");
+}
+
+int shfs_mirror_list_piece(struct shfs_index *mirror,
+                           const struct shfs_mirror_store *store,
+                           const struct shfs_mirror_piece *p)
+{
+	const struct shfs_mirror_table *table = find_table(p->name);
+	int r;
+
+	if (!table)
+		return 0;
+	if (p->first < 0 || p->last < p->first || p->last > last_key(store, table))
+		return -EPROTO; /* to remove it would remove rows of others */
+	r = shfs_sql_run(mirror, "INSERT INTO listed VALUES (?, ?, ?, ?, ?)",
+	                 shfs_arg_text(shfs_bytes_str(p->name)), shfs_arg_int(p->first),
+	                 shfs_arg_int(p->last), shfs_arg_int(p->hash),
+	                 shfs_arg_int(p->rows));
+	return r == -EINVAL ? -EPROTO : r; /* there are two of one key */
+}
+
+/* A range of keys, of some table. */
+struct range {
+	char name[16];
+	int64_t first, last;
+};
+
+struct ranges {
+	struct range *list;
+	size_t n, cap;
+};
+
+/* Reads rows of a name, a first and a last key, before any of these is changed. */
+static int read_ranges(struct shfs_index *mirror, struct ranges *out, const char *sql,
+                       const struct shfs_arg *args, size_t n)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get_args(mirror, &stmt, sql, args, n);
+
+	for (; r > 0; r = shfs_sql_next(mirror, stmt)) {
+		struct range *range;
+
+		if (!MAKE_ROOM(out->list, out->n, out->cap))
+			return -ENOMEM;
+		range = &out->list[out->n++];
+		*range = (struct range){ .first = sqlite3_column_int64(stmt, 1),
+			                 .last = sqlite3_column_int64(stmt, 2) };
+		snprintf(range->name, sizeof(range->name), "%s",
+		         (const char *)sqlite3_column_text(stmt, 0) ?: "");
+	}
+	return r;
+}
+
+int shfs_mirror_remove_unlisted(struct shfs_index *mirror,
+                                const struct shfs_mirror_store *store)
+{
+	struct ranges ranges = { 0 };
+	const struct shfs_arg id = shfs_arg_int(store->store_id);
+	int r = read_ranges(mirror, &ranges,
+	                    "SELECT name, first, last, hash, rows FROM m_piece"
+	                    " WHERE store_id = ?1 EXCEPT"
+	                    " SELECT name, first, last, hash, rows FROM listed",
+	                    &id, 1);
+
+	for (size_t i = 0; i < ranges.n && !r; i++) {
+		const struct range *range = &ranges.list[i];
+		const struct shfs_mirror_table *table = find_table(range->name);
+
+		if (table)
+			r = remove_rows(mirror, store, table, range->first, range->last);
+		if (!r)
+			r = shfs_sql_run(mirror,
+			                 "DELETE FROM m_piece WHERE store_id = ?"
+			                 " AND name = ? AND first = ?",
+			                 shfs_arg_int(store->store_id),
+			                 shfs_arg_text(shfs_bytes_str(range->name)),
+			                 shfs_arg_int(range->first));
+	}
+	free(ranges.list);
+	return r;
+}
+
+/* Pieces that are not here and have as many that are here before them are in a row. */
+#define LACKING                                                                          \
+	"SELECT '', min(first), max(last) FROM (SELECT first, last, here,"               \
+	" sum(here) OVER (ORDER BY first) AS before FROM (SELECT first, last,"           \
+	"  EXISTS (SELECT 1 FROM m_piece p WHERE p.store_id = ?1 AND p.name = l.name"    \
+	"   AND p.first = l.first) AS here FROM listed l WHERE name = ?2))"              \
+	" WHERE NOT here GROUP BY before ORDER BY min(first)"
+
+int shfs_mirror_take_listed(struct shfs_index *mirror,
+                            const struct shfs_mirror_store *store,
+                            const struct shfs_mirror_table *table,
+                            int (*fn)(void *arg, int64_t first, int64_t last), void *arg)
+{
+	const struct shfs_arg args[] = { shfs_arg_int(store->store_id),
+		                         shfs_arg_text(shfs_bytes_str(table->name)) };
+	struct ranges ranges = { 0 };
+	int r = read_ranges(mirror, &ranges, LACKING, args, ARRAY_SIZE(args));
+
+	if (!r)
+		r = shfs_sql_run(mirror,
+		                 "INSERT OR IGNORE INTO m_piece SELECT ?, name, first,"
+		                 " last, hash, rows FROM listed WHERE name = ?",
+		                 args[0], args[1]);
+	for (size_t i = 0; i < ranges.n && !r; i++)
+		r = fn(arg, ranges.list[i].first, ranges.list[i].last);
+	free(ranges.list);
+	return r;
 }
 
 /* --- adding rows --- */
@@ -467,7 +543,9 @@ static bool is_word(char kind, struct shfs_bytes text)
 	word[text.len] = '\0';
 	if (kind == 'c')
 		return !shfs_object_parse(word, &id);
-	if (kind == 'h')
+	if (kind == 'H' && !text.len)
+		return true;
+	if (kind == 'h' || kind == 'H')
 		return text.len == 16 && strspn(word, "0123456789abcdef") == 16;
 	for (enum shfs_version_source s = SHFS_SOURCE_WRITTEN; s <= SHFS_SOURCE_LINKED;
 	     s++)
@@ -542,8 +620,9 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	int rc = SQLITE_OK;
 
 	if (v->is_null)
-		return at == KEY || kind == 'h' ? SQLITE_MISMATCH
-		                                : sqlite3_bind_null(load->stmt, at);
+		return at == KEY || kind == 'h' || kind == 'H'
+		               ? SQLITE_MISMATCH
+		               : sqlite3_bind_null(load->stmt, at);
 	switch (kind) {
 	case 'I':
 	case 'A':
@@ -553,6 +632,10 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 	case 'o':
 		rc = op_number(text, &n);
 		break;
+	case 'P':
+		if (text.len && *text.data != '/')
+			return SQLITE_MISMATCH; /* it would be of another's tree */
+						/* fallthrough */
 	case 'd':
 	case 'p':
 	case 's':
@@ -560,6 +643,7 @@ static int bind_value(struct shfs_mirror_load *load, int at, char kind,
 		return bind_path(load, at, kind, text);
 	case 'c':
 	case 'h':
+	case 'H':
 	case 'w':
 		if (!is_word(kind, text))
 			return SQLITE_MISMATCH;

@@ -35,6 +35,7 @@ bool shfs_mirror_remove_damaged(struct shfs_index *index);
  *   b  bytes as a text     B  bytes               -  not kept
  *   h  the id of a command or session             c  that of a content
  *   w  where a version is from
+ *   H  the id of a command, or empty      P  an absolute path, or empty
  * The key is the first column.
  */
 struct shfs_mirror_table {
@@ -66,27 +67,34 @@ void shfs_mirror_rollback(struct shfs_index *mirror);
 _must_check_ int shfs_mirror_begin_store(struct shfs_index *mirror);
 _must_check_ int shfs_mirror_end_store(struct shfs_index *mirror, bool keep);
 
-/* Get the stores, by their base; the caller frees them. The pieces of one, by name and
- * first. */
+/* Gets the stores, by their base; the caller frees them. */
 _must_check_ int shfs_mirror_stores(struct shfs_index *mirror,
                                     struct shfs_mirror_store **out, size_t *n);
-_must_check_ int shfs_mirror_pieces(struct shfs_index *mirror, int64_t store_id,
-                                    struct shfs_mirror_piece **out, size_t *n);
+/* Is what there is of a store in pieces? 1; 0; -errno. */
+_must_check_ int shfs_mirror_has_pieces(struct shfs_index *mirror, int64_t store_id);
 /* Adds a store, or replaces its mark. */
 _must_check_ int shfs_mirror_put_store(struct shfs_index *mirror,
                                        const struct shfs_mirror_store *store);
 /* Removes a store's rows and pieces, and itself. */
 _must_check_ int shfs_mirror_remove_store(struct shfs_index *mirror,
                                           const struct shfs_mirror_store *store);
-/* -EPROTO: it is beyond the store's room, or there already. */
-_must_check_ int shfs_mirror_put_piece(struct shfs_index *mirror,
-                                       const struct shfs_mirror_store *store,
-                                       const struct shfs_mirror_table *table,
-                                       const struct shfs_mirror_piece *piece);
-/* Removes a piece and its rows. */
-_must_check_ int shfs_mirror_remove_piece(struct shfs_index *mirror,
-                                          const struct shfs_mirror_store *store,
-                                          const struct shfs_mirror_piece *piece);
+
+/* Begins the list of the pieces that the database has of a store; adds one, if it is of
+ * such a table. -EPROTO: it is beyond the store's room, or in the list already. */
+_must_check_ int shfs_mirror_list(struct shfs_index *mirror);
+_must_check_ int shfs_mirror_list_piece(struct shfs_index *mirror,
+                                        const struct shfs_mirror_store *store,
+                                        const struct shfs_mirror_piece *piece);
+/* Removes the store's pieces that are not in the list, with their rows. */
+_must_check_ int shfs_mirror_remove_unlisted(struct shfs_index *mirror,
+                                             const struct shfs_mirror_store *store);
+/* Takes the pieces of a table in the list that are not here yet. Calls fn, which adds
+ * their rows, for the keys (of the database) of those in a row; what it returns but 0
+ * ends that, and is returned. After shfs_mirror_remove_unlisted. */
+_must_check_ int
+shfs_mirror_take_listed(struct shfs_index *mirror, const struct shfs_mirror_store *store,
+                        const struct shfs_mirror_table *table,
+                        int (*fn)(void *arg, int64_t first, int64_t last), void *arg);
 
 /* A value of a column; text is borrowed. */
 struct shfs_mirror_value {

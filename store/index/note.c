@@ -3,7 +3,14 @@
  * those that were replaced. The view v_note has those that count. */
 #include "store/index/internal.h"
 
+#include "store/journal/journal.h"
+#include "store/objects/inventory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ID_DIGITS 16              /* of a command */
 #define NS_MAX    (INT64_MAX / 2) /* in 2116; a writer adds to it */
@@ -35,6 +42,55 @@ static bool is_plausible(const struct shfs_rec_note *n)
 	       !(n->tag.len && n->text.len) && n->time_ns >= 0 && n->time_ns < NS_MAX;
 }
 
+/* Is the file of the journal, "KIND-BOOT-...", of that boot? */
+static int is_of_boot(void *arg, const char *name)
+{
+	const struct shfs_bytes *boot = arg;
+	const char *dash = strchr(name, '-');
+
+	return dash && !strncmp(dash + 1, boot->data, SHFS_JOURNAL_BOOT_DIGITS);
+}
+
+/* Has a host whose records are of this machine's tree recorded anything in that boot? 1;
+ * 0; -errno. */
+static int has_recorded(struct shfs_store *store, const char *host,
+                        struct shfs_bytes boot)
+{
+	_cleanup_close_ int dirfd = -1;
+	char path[80];
+
+	if (!strcmp(host, store->host))
+		return 1;
+	snprintf(path, sizeof(path), "journal/%s", host);
+	dirfd = openat(store->dirfd, path,
+	               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dirfd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return inventory_names(dirfd, NULL, is_of_boot, &boot);
+}
+
+/* Puts the tree before the path of a version. A boot of which there is neither a file of
+ * the journal nor a line of the trees is another machine's, whose records did not come
+ * here yet, or were removed: its tree is called as its host. */
+static int find_path(struct shfs_ingest *ing, const struct shfs_rec_note *n,
+                     struct shfs_bytes *out)
+{
+	const char *tree = shfs_trees_of_boot(ing->trees, n->host, n->boot_id);
+	_cleanup_free_ char *host = NULL;
+	int r = 1;
+
+	if (!tree && n->path.len) {
+		host = strndup(n->host.data, n->host.len);
+		if (!host)
+			return -ENOMEM;
+		if (!shfs_journal_is_host(host) ||
+		    n->boot_id.len < SHFS_JOURNAL_BOOT_DIGITS)
+			return SHFS_DROPPED;
+		r = has_recorded(ing->index->store, host, n->boot_id);
+	}
+	return r < 0 ? r : shfs_path_in_tree(ing, r ? tree : host, n->path, out);
+}
+
 int shfs_note_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	const struct shfs_rec_note *n = &rec->note;
@@ -43,8 +99,7 @@ int shfs_note_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 
 	if (!is_plausible(n))
 		return SHFS_DROPPED;
-	r = shfs_path_in_tree(ing, shfs_trees_of_boot(ing->trees, n->host, n->boot_id),
-	                      n->path, &path);
+	r = find_path(ing, n, &path);
 	if (!r)
 		r = shfs_sql_run(
 			ing->index,

@@ -4,8 +4,6 @@
 import hashlib
 import os
 import shutil
-import socket
-import subprocess
 import uuid
 import xml.etree.ElementTree as xml
 
@@ -15,7 +13,7 @@ import s3
 
 from nacl import bindings
 
-from harness import wait_until
+from sshd import Sshd
 
 
 class Directory:
@@ -201,54 +199,16 @@ def label_of(key, number):
     return text + b"check %s\n" % check.encode()
 
 
-class Ssh(Directory):
+class Ssh(Sshd, Directory):
     """A directory that a real sshd shows, which runs as the user, with whatever lines of sshd_config."""
 
-    SFTP = "Subsystem sftp /usr/lib/openssh/sftp-server"
-
     def __init__(self, sandbox, *lines):
-        super().__init__(sandbox)
-        self.keys, self.server = f"{sandbox.home}/keys", None
-        sandbox.mkdir(self.keys, 0o700)
-        for name in "host", "user":
-            sandbox.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.keys}/{name}", cwd="/")
-        if os.geteuid() == 0:
-            os.makedirs("/run/sshd", exist_ok=True)
-            if sandbox.user.uid:  # without a password, not locked
-                subprocess.run(["usermod", "-p", "*", sandbox.user.login], check=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        with open(f"{self.keys}/host.pub", encoding="ascii") as key:
-            sandbox.write_outside(f"{self.keys}/known", f"[127.0.0.1]:{self.port} {key.read()}")
-        self.configure()
+        Directory.__init__(self, sandbox)
+        Sshd.__init__(self, sandbox)
         sandbox.env["SHFS_SSH_COMMAND"] = f"ssh -F {self.keys}/client"
         self.url = f"ssh://there{self.path}"
         sandbox.allow_exit(255)  # of a child of sshd whose client is gone
         self.start(*lines)
-
-    def configure(self, *lines, port=None):
-        """The client's configuration; what comes first counts."""
-        text = "".join(f"{line}\n" for line in ("Host *", *lines))
-        text += (f" HostName 127.0.0.1\n Port {port or self.port}\n User {self.sandbox.user.login}\n"
-                 f" IdentityFile {self.keys}/user\n IdentitiesOnly yes\n StrictHostKeyChecking yes\n HostKeyAlias [127.0.0.1]:{self.port}\n"
-                 f" UserKnownHostsFile {self.keys}/known\n LogLevel ERROR\n")  # fmt: skip
-        self.sandbox.write_outside(f"{self.keys}/client", text)
-
-    def start(self, *lines):
-        text = "\n".join([*lines, self.SFTP, f"Port {self.port}", "ListenAddress 127.0.0.1", f"HostKey {self.keys}/host", "MaxStartups 100",
-            f"AuthorizedKeysFile {self.keys}/user.pub", "StrictModes no", "UsePAM no", "PidFile none", ""])  # fmt: skip
-        config = self.sandbox.write_outside(f"{self.keys}/config", text)
-        self.server = self.sandbox.popen([shutil.which("sshd"), "-D", "-e", "-f", config], cwd="/",
-                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-        wait_until(lambda: self.server.poll() is not None or not socket.socket().connect_ex(("127.0.0.1", self.port)), "sshd to listen")
-        assert self.server.poll() is None
-
-    def close(self):
-        if self.server:
-            self.server.terminate()
-            self.server.wait(timeout=30)
-            self.server = None
 
 
 KINDS = {"directory": Directory, "s3": S3, "encrypted directory": lambda sandbox: Encrypted(Directory(sandbox)), "ssh": Ssh}

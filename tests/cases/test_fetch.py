@@ -118,6 +118,104 @@ def test_two_hosts(hosts, sandbox, shfs):
     assert answers(sandbox, "hostb:") == now
 
 
+def test_notes_come_along(hosts, sandbox, shfs):
+    """By a fetch as by an archive, into stores that number their own commands and files otherwise."""
+    hosts.go("hostb")
+    record(sandbox, "echo one > a", "echo two > a", "cat a > b")
+    ids = {c["text"]: c["id"] for c in json.loads(shfs("history", "--json", "--all").stdout)["commands"]}
+    shfs("note", ids["cat a > b"], "--tag", "fig2", "the good one")
+    for n in 1, 2:
+        shfs("note", f"a@{n}", "--", f"of a@{n}")
+    shfs("note", "b@1", "--tag", "draft")
+    shfs("note", "-d", "a@1")
+    there = notes(shfs)
+    assert there == {ids["cat a > b"]: ("the good one", ["fig2"]), f"{sandbox.project}/a@2": ("of a@2", []), f"{sandbox.project}/b@1": (None, ["draft"])}
+    archive = export(sandbox, "b")
+    for how in "fetch", "import":
+        hosts.go("hosta")
+        if how == "import":
+            sandbox.env["SHFS_STORE"] = sandbox.store = f"{sandbox.home}/another"
+        record(sandbox, "seq 9 > c; cat c > a", "seq 8 > b", "seq 7 > a")
+        shfs("note", "a@1", "of mine")
+        fetch(shfs) if how == "fetch" else shfs("import", archive)
+        mine = {f"{sandbox.project}/a@1": ("of mine", [])}
+        hers = {target if ":" in target or "/" not in target else f"hostb:{target}": said for target, said in there.items()}
+        assert notes(shfs) == mine | hers, how
+        [noted] = [c for c in json.loads(shfs("history", "--json", "--all").stdout)["commands"] if c["tags"]]
+        assert (noted["text"], noted["note"]) == ("cat a > b", "the good one")
+        shfs("reindex")
+        assert notes(shfs) == mine | hers, how
+
+
+def away(shfs):
+    said = json.loads(shfs("check", "--json").stdout)
+    assert said["ok"] and not said["lost"], said
+    return said["away"]
+
+
+def test_contents_stay_there(hosts, sandbox, shfs):
+    """fetch --metadata: each content comes when it is read, also after more was recorded there; then all the rest."""
+    hosts.go("hostb")
+    lines = ["echo one > a", "head -c 200000 /dev/urandom > random", "cat a random > both", "head -c 5000000 /dev/urandom > loose", "seq 9 > nine", "seq 8 > eight"]
+    record(sandbox, *lines)
+    _, truth = all_of(shfs, sandbox)
+    truth |= {f"{name}@1": shfs("cat", f"{name}@1").stdout_bytes for name in ("nine", "eight")}
+    assert len(truth) >= 6
+    hosts.go("hosta")
+    record(sandbox, "echo mine > mine")
+    said = fetch(shfs, "--metadata", "there")
+    assert said["away"] == away(shfs) == len(set(truth.values())) and not said["objects"] and not said["missing"]
+    assert not fetch(shfs, "--metadata", "there")["new"]
+
+    def hers(version, **options):
+        return shfs("cat", f"hostb:{sandbox.project}/{version}", **options)
+
+    left = sorted(truth)
+    first = left.pop()
+    assert hers(first).stdout_bytes == truth[first] and away(shfs) < len(truth)
+    # it cannot be reached
+    unreachable = {"SHFS_SSH_COMMAND": "sh -c 'echo no route >&2; exit 255'"}
+    assert hers(first, env=unreachable).stdout_bytes == truth[first]
+    said = hers("loose@1", env=unreachable, check=1).stderr
+    assert "cannot fetch contents from there: ssh cannot reach it" in said and "(shfs pull, or fetch, brings it)" in said
+    assert hers("loose@1").stdout_bytes == truth["loose@1"]
+    # more is recorded there; what moved is said, and found again
+    hosts.go("hostb")
+    record(sandbox, "seq 7 > seven")
+    hosts.go("hosta")
+    second = left.pop()
+    moved = hers(second, check=False)
+    assert moved.stdout_bytes == truth[second] if not moved.status else "shfs fetch --metadata there looks where" in moved.stderr
+    fetch(shfs, "--metadata", "there")
+    truth["seven@1"] = b"".join(b"%d\n" % n for n in range(1, 8))
+    for version in second, left.pop(), "seven@1":
+        assert hers(version).stdout_bytes == truth[version]
+    # nothing of it is pushed
+    shfs("remote", "add", "r", f"{sandbox.home}/remote-of-hosta")
+    assert not json.loads(shfs("push", "--json").stdout)["elsewhere"]
+    assert not fetch(shfs)["missing"] and away(shfs) == 0
+    for version, data in truth.items():
+        assert hers(version, env=unreachable).stdout_bytes == data
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.parametrize("program", ["shfs", "env X='a b' shfs"])
+def test_the_program_is_remembered(hosts, sandbox, shfs, program):
+    """As --program and HOST:DIR said, so the host is asked for contents."""
+    hosts.go("hostb")
+    record(sandbox, "echo one > a")
+    hosts.go("hosta")
+    fetch(shfs, "--metadata", "--program", program, f"there:{sandbox.home}/hostb-store")
+    assert away(shfs) == 1
+    assert shfs("cat", f"hostb:{sandbox.project}/a@1").stdout == "one\n"
+
+
+def notes(shfs):
+    """{target: (note, tags)}"""
+    found = json.loads(shfs("note", "--json").stdout)["notes"]
+    return {one["command"] or f"{one['path']}@{one['n']}": (one["note"], one["tags"]) for one in found}
+
+
 def test_another_user_s_store(hosts, sandbox, shfs):
     """It comes by that user's login, and by no other."""
     hosts.go("hostb")

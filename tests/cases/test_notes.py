@@ -174,6 +174,36 @@ def test_the_last_word_of_several_hosts(machines, sandbox, seed):
             assert listed(sandbox) == {name(host, target): notes for target, notes in model.listed().items()}, host
 
 
+def test_a_boot_that_nobody_knows(machines, sandbox):
+    """A note about a third machine's file, whose records did not come here, is no note about the file of that path here."""
+    remotes = {host: f"{sandbox.home}/remote-of-{host}" for host in ("hosta", "hostb", "hostc")}
+    for host, remote in remotes.items():
+        machines.go(host)
+        record(sandbox, *LINES[:4])
+        sandbox.shfs("remote", "add", "own", remote)
+    sandbox.shfs("push", "own")
+    machines.go("hostb")
+    sandbox.shfs("remote", "add", "c", remotes["hostc"])
+    sandbox.shfs("pull", "c")
+    sandbox.shfs("note", f"hostc:{sandbox.project}/a.txt@1", "of hers")
+    sandbox.shfs("note", "a.txt@1", "of mine")
+    sandbox.sh(f"sed -i '/^boot hostc/d; /^tree hostc/d' {sandbox.store}/trees")  # as if that had been lost
+    sandbox.shfs("push", "own")
+    machines.go("hosta")
+    sandbox.shfs("note", "a.txt@2", "of his")
+    sandbox.shfs("remote", "add", "b", remotes["hostb"])
+    sandbox.shfs("pull", "b")
+    mine = {f"{sandbox.project}/a.txt@2": ("of his", []), f"hostb:{sandbox.project}/a.txt@1": ("of mine", [])}
+    assert listed(sandbox) == mine | {f"hostc:{sandbox.project}/a.txt@None": ("of hers", [])}
+    assert set(shown(sandbox)) == {f"{sandbox.project}/a.txt@2"}
+    sandbox.shfs("reindex")
+    assert listed(sandbox) == mine | {f"hostc:{sandbox.project}/a.txt@None": ("of hers", [])}
+    # once her records come, it is about her file
+    sandbox.shfs("remote", "add", "c", remotes["hostc"])
+    sandbox.shfs("pull", "c")
+    assert listed(sandbox) == mine | {f"hostc:{sandbox.project}/a.txt@1": ("of hers", [])}
+
+
 def test_shown_and_found(sandbox):
     record(sandbox, *LINES)
     ids = {command["text"]: command["id"] for command in commands(sandbox) if command["id"]}

@@ -14,9 +14,9 @@ from harness import PREFIX
 from remotes import Directory
 from test_forget import shfs
 from test_remotes import in_store, pull, push
-from test_trees import record
+from test_trees import machines, record
 
-assert shfs  # fixture
+assert shfs and machines  # fixtures
 DAY = 24 * 3600 * 10**9
 
 
@@ -98,6 +98,62 @@ def test_what_was_pulled_is_not_lacking(sandbox, shfs, remote):
     assert lacks(there)["r"]["bytes"] < 20000
     push(there)
     assert lacks(there)["r"]["bytes"] == 0
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("how", [(), ("--metadata",)])
+def test_what_was_cloned_is_not_lacking(machines, sandbox, shfs, remote, how):
+    """A store that has recorded nothing has nothing to push: a clone, on the same machine or another one; one that has only
+    pulled; an empty one."""
+    machines.go("hosta")
+    record(sandbox, "echo one > a", "head -c 2000000 /dev/urandom > loose")
+    shfs("remote", "add", "r", remote.url)
+    push(shfs)
+    names = remote.names()
+    for host in "hosta", "hostb":
+        machines.go(host)
+        sandbox.env["SHFS_STORE"] = sandbox.store = path = f"{sandbox.home}/clone-on-{host}"
+        shfs("clone", "--name", "r", *how, remote.url)
+        now = lacks(shfs)["r"]
+        assert now["commands"] == now["bytes"] == 0 and now["pushed"]
+        assert re.search(r"^Remotes +r has all of it; pushed 20", shfs("status", check=False).stdout, re.M)
+        assert shfs("push").stdout == "r has all of it already\n" and remote.names() == names
+        dry = push(shfs, "-n")
+        assert dry["files_new"] == dry["blobs"] == dry["bytes"] == 0
+    # what it records then
+    record(sandbox, "echo two > b")
+    now = lacks(shfs)["r"]
+    assert now["commands"] and 0 < now["bytes"] < 100000
+    push(shfs)
+    assert remote.names() != names and lacks(shfs)["r"]["bytes"] == 0
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", remote.url)
+    assert new("cat", f"{sandbox.project}/b@1").stdout == "two\n" and new("check", "--read-data").stdout.endswith("no flaws\n")
+    # only pulled, on the machine of these commands
+    machines.go("hosta")
+    sandbox.env["SHFS_STORE"] = sandbox.store = f"{sandbox.home}/pulled"
+    shfs("remote", "add", "r", remote.url)
+    names = remote.names()
+    for step in range(2):
+        now = lacks(shfs)["r"]
+        assert now["commands"] == now["bytes"] == 0
+        assert re.search(r"^Remotes +r lacks nothing, as nothing is recorded; not pushed yet$", shfs("status", check=False).stdout, re.M)
+        if not step:
+            pull(shfs, *how)
+    assert shfs("push").stdout == "nothing is recorded that could be pushed\n" and remote.names() == names
+
+
+@pytest.mark.users("ordinary")
+def test_a_damaged_clone_is_read(sandbox, shfs, remote):
+    """What a clone left out is not taken for what the remote has: its first push reads the files."""
+    record(sandbox, "echo one > a", "head -c 6000000 /dev/urandom > loose")
+    shfs("remote", "add", "r", remote.url)
+    push(shfs)
+    remote.flip(max(remote.blobs(), key=lambda name: len(remote.read(name))))
+    there = in_store(sandbox, f"{sandbox.home}/there")
+    assert there("clone", "--name", "r", remote.url, check=1)
+    there("clone", "--name", "r", "--despite-damage", remote.url)
+    assert lacks(there)["r"]["bytes"] and not there("check", "--read-data", check=False).stdout.endswith("no flaws\n")
 
 
 @pytest.mark.users("ordinary")

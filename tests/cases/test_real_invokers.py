@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
 
 from harness import wait_until
+from sshd import Sshd
 
 pytestmark = [pytest.mark.users("ordinary"), pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a server"), pytest.mark.timeout(180)]
 
@@ -32,24 +32,14 @@ def running(*argv):
 
 
 @pytest.fixture
-def ssh(sandbox, user):
+def ssh(sandbox):
     """Runs a command line by ssh, as the user of the sandbox."""
-    keys = f"{sandbox.home}/keys"
-    os.mkdir(keys, 0o755)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for name in "host", "user":
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{keys}/{name}"], check=True)
-    os.makedirs("/run/sshd", exist_ok=True)
-    subprocess.run(["usermod", "-p", "*", user.login], check=True)  # without a password, not locked
-    config = sandbox.write_outside(f"{keys}/config", f"Port {port}\nListenAddress 127.0.0.1\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/user.pub\n"
-                      f"StrictModes no\nUsePAM no\nPidFile none\nSubsystem sftp internal-sftp\n")  # fmt: skip
-    options = ["-i", f"{keys}/user", "-o", "StrictHostKeyChecking=no", 
-               "-o", f"UserKnownHostsFile={keys}/known", "-o", "BatchMode=yes"]
-    with running(shutil.which("sshd"), "-D", "-e", "-f", config) as server:
-        wait_until(lambda: server.poll() is not None or socket.socket().connect_ex(("127.0.0.1", port)) == 0, "sshd to listen")
-        yield lambda line: subprocess.run(["ssh", "-p", str(port), *options, f"{user.login}@127.0.0.1", line], capture_output=True, text=True, timeout=60, check=True).stdout
+    server = Sshd(sandbox)
+    server.configure("BatchMode yes")
+    server.start(argv=[])
+    client = ["ssh", "-F", f"{server.keys}/client", "there"]
+    yield lambda line: subprocess.run([*client, line], capture_output=True, text=True, timeout=60, check=True).stdout
+    server.close()
 
 
 @pytest.mark.skipif(not shutil.which("sshd"), reason="no sshd")

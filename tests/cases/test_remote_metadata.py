@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import subprocess
 import time
 
 import pexpect
@@ -327,6 +328,128 @@ def test_a_delta_whose_base_is_removed(sandbox, shfs, kind, how):
     new("clone", kind.url)
     for store in new, there:
         assert store("cat", f"{sandbox.project}/a@{n - (how == 'forgotten')}").stdout_bytes == last
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+def next_pack(store):
+    """Has what is recorded next be put into another pack."""
+    packs = f"{store}/objects/packs"
+    names = os.listdir(packs)
+    for name in names:
+        if "-0-" in name:
+            os.rename(f"{packs}/{name}", f"{packs}/{name.replace('-0-', f'-{len(names)}-')}")
+
+
+def segments(store):
+    return {name for name in os.listdir(f"{store}/journal/{os.listdir(f'{store}/journal')[0]}") if name.startswith("fuse-")}
+
+
+def lose(store, names):
+    """Removes these segments, as if they had been damaged and set aside."""
+    host, = os.listdir(f"{store}/journal")
+    for name in names:
+        os.unlink(f"{store}/journal/{host}/{name}")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["directory"], indirect=True)
+def test_a_base_that_no_record_names(sandbox, shfs, kind):
+    """It was only on the remote, in a pack that is made anew: a delta of it that stays there is not lost."""
+    source, path = f"{sandbox.home}/source", f"{sandbox.home}/there"
+    sandbox.mkdir(source)
+    shfs("remote", "add", "r", kind.url)
+    there = in_store(sandbox, path)
+    for n in range(5):  # on a busy machine it may be stored whole
+        common = random.Random(n).randbytes(200_000)
+        data = [b"%d" % i + common + b"%d" % i for i in range(3)]
+        for i in range(3):
+            sandbox.write_outside(f"{source}/{i}", data[i])
+        sandbox.write_outside(f"{source}/key", SECRET + b" %d" % n)
+        record(sandbox, f"cat {source}/0 > a{n}", f"cat {source}/key > key{n}")
+        next_pack(sandbox.store)
+        record(sandbox, f"cat {source}/1 > a{n}")
+        next_pack(sandbox.store)
+        lost = segments(sandbox.store)
+        record(sandbox, f"cat {source}/2 > a{n}", f"rm key{n}")
+        push(shfs)
+        sandbox.run("rm", "-rf", path, cwd="/")
+        there("clone", "--metadata", "--name", "r", kind.url)
+        lose(path, lost)
+        there("reindex")
+        found = lists(path)
+        outside = [base for entries in found.values() for _, base in entries if base and base not in [i for i, _ in entries]]
+        if len(outside) == 2 * (n + 1):
+            break
+    else:
+        raise AssertionError(found)
+    there("forget", "--yes", f"{sandbox.project}/key{n}")
+    push(there)
+    assert has_anywhere(kind, SECRET + b" %d" % n) == []
+    assert there("remote", "check", "--read-data").stdout.endswith("no flaws\n")
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        for i in 1, 2:
+            assert store("cat", f"{sandbox.project}/a{n}@{i}").stdout_bytes == data[i]
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["directory"], indirect=True)
+def test_a_base_that_was_pulled(machines, sandbox, shfs, kind):
+    """A version is stored as a delta of what came from another machine, and the record that had it here is forgotten."""
+    source = f"{sandbox.home}/source"
+    sandbox.mkdir(source)
+    for n in range(5):  # on a busy machine it may be stored whole
+        common = random.Random(n).randbytes(200_000)
+        for i in range(2):
+            sandbox.write_outside(f"{source}/{i}", b"%d" % i + common)
+        machines.go("hostb")
+        record(sandbox, f"cat {source}/0 > b{n}")
+        if not n:
+            shfs("remote", "add", "b", f"{sandbox.home}/remote-of-b")
+        push(shfs)
+        machines.go("hosta")
+        if not n:
+            shfs("remote", "add", "b", f"{sandbox.home}/remote-of-b")
+            shfs("remote", "add", "r", kind.url)
+        pull(shfs, "b")
+        record(sandbox, f"cat {source}/0 > a{n}", f"cat {source}/1 > a{n}")
+        sizes = sum(os.path.getsize(f"{sandbox.store}/objects/packs/{name}") for name in packs(sandbox.store) if "pulled" not in name)
+        if sizes < 200_000 * n + 100_000:
+            break
+    else:
+        raise AssertionError(sizes)
+    shfs("forget", "--yes", f"{sandbox.project}/a{n}@1")
+    push(shfs, "r")
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    with open(f"{source}/1", "rb") as file:
+        data = file.read()
+    for store in shfs, new:
+        last = json.loads(store("log", "--json", f"{sandbox.project}/a{n}").stdout)["versions"][0]["n"]
+        assert store("cat", f"{sandbox.project}/a{n}@{last}").stdout_bytes == data
+        assert store("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["directory"], indirect=True)
+def test_a_prune_while_a_push_begins(sandbox, shfs, kind):
+    """Between its look at what was removed and its gate: the push looks again."""
+    there, last, n = in_two_packs(sandbox, shfs, kind)
+    fifo, path = f"{sandbox.home}/fifo", f"{sandbox.home}/there"
+    sandbox.run("mkfifo", fifo, cwd="/")
+    there("cat", f"{sandbox.project}/a@1")
+    process = sandbox.popen(["shfs", "push"], cwd="/", env={"SHFS_STORE": path, "SHFS_PUSH_WAITS": fifo}, stdout=subprocess.DEVNULL)
+    with open(fifo, "wb"):
+        there("prune", "--keep-last", "1", f"{sandbox.project}/a")
+        os.unlink(fifo)  # the next look does not wait
+    assert process.wait(60) == 0
+    new = in_store(sandbox, f"{sandbox.home}/new")
+    new("clone", kind.url)
+    for store in new, there:
+        assert "pruned" in store("cat", f"{sandbox.project}/a@1", check=1).stderr
+        assert store("cat", f"{sandbox.project}/a@{n}").stdout_bytes == last
         assert store("check", "--read-data").stdout.endswith("no flaws\n")
 
 

@@ -6,14 +6,10 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 
 import pytest
 
-import harness
-from harness import wait_until
+from sshd import Sshd
 from test_faults import clock
 from test_hook import PLAIN
 from test_trees import Machines, export
@@ -33,20 +29,9 @@ class Hosts(Machines):
         super().__init__(sandbox)
         self.remote, self.there = f"{sandbox.home}/remote", {}
         sandbox.mkdir(self.remote)
-        self.keys = f"{sandbox.home}/keys"
-        os.mkdir(self.keys, 0o755)
-        for name in "host", "user":
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.keys}/{name}"], check=True)
-        os.chown(f"{self.keys}/user", sandbox.user.uid, -1)
-        os.makedirs("/run/sshd", exist_ok=True)
-        login = self.user.login
-        subprocess.run(["usermod", "-p", "*", login], check=True)  # without a password, not locked
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        sandbox.write_outside(f"{self.keys}/client", f"Host there\n HostName 127.0.0.1\n Port {self.port}\n User {login}\n"
-            f" IdentityFile {self.keys}/user\n StrictHostKeyChecking no\n UserKnownHostsFile {sandbox.home}/known\n"
-            f" LogLevel ERROR\n BatchMode yes\n SendEnv LANG LC_*\n")  # fmt: skip
+        self.ssh = Sshd(sandbox)
+        self.ssh.configure("BatchMode yes", "SendEnv LANG LC_*")
+        self.keys, self.port = self.ssh.keys, self.ssh.port
 
     def go(self, name):
         """As there, but the projects stay."""
@@ -59,20 +44,14 @@ class Hosts(Machines):
     @contextlib.contextmanager
     def sshd(self, *lines):
         """On hostb. Its children have the environment of a login, and the store of hostb."""
-        text = (f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.keys}/host\n"
-                f"AuthorizedKeysFile {self.keys}/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
-                f"Subsystem sftp /usr/lib/openssh/sftp-server\nSetEnv SHFS_STORE={self.sandbox.home}/hostb-store "
-                f"PATH={self.sandbox.env['PATH']} HOME={self.sandbox.home} "
-                f"XDG_RUNTIME_DIR={self.sandbox.env['XDG_RUNTIME_DIR']} SHFS_INDEX_WAIT=all LC_ALL=C.UTF-8 ASAN_OPTIONS=detect_leaks=0\n") + "".join(f"{line}\n" for line in lines)  # fmt: skip
-        config = self.sandbox.write_outside(f"{self.keys}/config", text)
-        server = subprocess.Popen(["nsenter", "-t", str(self.keepers["hostb"].pid), "-u", shutil.which("sshd"), "-D", "-e", "-f", config],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        env = {"SHFS_STORE": f"{self.sandbox.home}/hostb-store", "PATH": self.sandbox.env["PATH"], "HOME": self.sandbox.home,
+               "XDG_RUNTIME_DIR": self.sandbox.env["XDG_RUNTIME_DIR"], "SHFS_INDEX_WAIT": "all", "LC_ALL": "C.UTF-8", "ASAN_OPTIONS": "detect_leaks=0"}  # fmt: skip
+        names = " ".join(f"{name}={value}" for name, value in env.items())
+        self.ssh.start(f"SetEnv {names}", *lines, argv=["nsenter", "-t", str(self.keepers["hostb"].pid), "-u"])
         try:
-            wait_until(lambda: server.poll() is not None or socket.socket().connect_ex(("127.0.0.1", self.port)) == 0, "sshd to listen")
             yield
         finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait(timeout=30)
+            self.ssh.close()
 
 
 @pytest.fixture

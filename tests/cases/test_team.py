@@ -12,7 +12,7 @@ import pytest
 
 from harness import seeds
 from postgres import Postgres
-from test_trees import machines, record, work_on_both
+from test_trees import export, machines, record, work_on_both
 
 assert machines  # a fixture
 
@@ -24,7 +24,7 @@ VIEWS = {
     "v_session": "session_id", "v_command": "command_id", "v_definition": "command_id, position", "v_process": "process_id",
     "v_loose_process": "process_id", "v_exit": "process_id", "v_program": "program_id", "v_lookup": "lookup_id",
     "v_path": "file_id", "v_file": "file_id", "v_version": "version_id", "v_access": "access_id", "v_former": "access_id",
-    "v_producer": "producer_id", "v_gap": "producer_id", "v_stats": "1", "v_left_out": "flags",
+    "v_note": "note_id", "v_producer": "producer_id", "v_gap": "producer_id", "v_stats": "1", "v_left_out": "flags",
 }  # fmt: skip
 # of these the database has bytes
 BYTES = {"definition", "argv", "streams", "environment", "list", "data", "object_key"}
@@ -39,6 +39,21 @@ def postgres(sandbox):
 
 def publish(shfs, postgres, *args, role="ann", **options):
     return json.loads(shfs("publish", "--json", *args, postgres.url(role), cwd="/", **options).stdout)
+
+
+NOTES = ["the good one", "a note of\ntwo\tlines", "a\\b \\xff", "grün ☃", "not \udcff UTF-8", "'; DROP TABLE note; --"]
+TAGS = ["fig2", "schön", "a'b", "\udcfe"]
+
+
+def give_notes(sandbox, chance, times):
+    """Gives notes and tags to commands and versions, replaces some of them, and takes others away."""
+    targets = [c["id"] for c in json.loads(sandbox.shfs("history", "--json", "--all", cwd="/").stdout)["commands"] if c["id"]]
+    versions = json.loads(sandbox.shfs("select", "SELECT path, n FROM v_version WHERE path LIKE '/%'", cwd="/").stdout)["rows"]
+    targets = chance.sample(targets, min(len(targets), 4)) + [f"{path}@{n}" for path, n in chance.sample(versions, min(len(versions), 4))]
+    for _ in range(times):
+        target = chance.choice(targets)
+        words = chance.choice([[target, "--", chance.choice(NOTES)], ["--tag", chance.choice(TAGS), target], ["--delete", target]])
+        sandbox.shfs("note", *words, cwd="/", check=False)
 
 
 def escaped(data):
@@ -109,6 +124,7 @@ WORK = [
 
 def test_rows_are_the_local_ones(sandbox, shfs, postgres):
     record(sandbox, *WORK)
+    give_notes(sandbox, random.Random(1), 12)
     would = publish(shfs, postgres, "-n")
     assert not postgres.sql("SELECT 1 FROM pg_namespace WHERE nspname = 'shfs'"), "a dry run made the schema"
     done = publish(shfs, postgres)
@@ -120,6 +136,11 @@ def test_rows_are_the_local_ones(sandbox, shfs, postgres):
     record(sandbox, "echo later > later.txt; cat data.txt later.txt > both.txt")
     would, done = publish(shfs, postgres, "-n"), publish(shfs, postgres)
     assert (would["sent"], would["removed"]) == (done["sent"], done["removed"])
+    compare_all(sandbox, postgres)
+    noted = [int(postgres.sql("SELECT count(*) FROM shfs.v_note WHERE command <> ''")[0]), int(postgres.sql("SELECT sum(noted) FROM shfs.v_command")[0])]
+    assert noted[0] >= noted[1] > 0 != int(postgres.sql("SELECT count(*) FROM shfs.v_note WHERE command = ''")[0])
+    give_notes(sandbox, random.Random(2), 8)
+    publish(shfs, postgres)
     compare_all(sandbox, postgres)
     # a reindex numbers all anew, maybe
     shfs("reindex", cwd="/")
@@ -226,15 +247,24 @@ def anywhere(postgres, text):
 
 def test_what_is_forgotten(sandbox, shfs, postgres):
     record(sandbox, *WORK[:2], f"echo {SECRET} > data.txt; cat data.txt {SECRET} 2>&1; echo x > {SECRET}", *WORK[3:])
+    shfs("note", f"{sandbox.project}/data.txt@1", f"says {SECRET}", cwd="/")
+    shfs("note", f"{sandbox.project}/data.txt@1", "--tag", "stays", cwd="/")
     publish(shfs, postgres)
-    assert {"command", "process", "file"} <= set(anywhere(postgres, SECRET))
+    assert {"command", "process", "file", "note"} <= set(anywhere(postgres, SECRET))
     said = shfs("forget", "--yes", "--grep", SECRET, cwd="/").stderr
     assert f"still in what was published ({postgres.url()}): shfs publish removes it there" in said
     shfs("forget", "--yes", f"{sandbox.project}/{SECRET}", cwd="/", check=False)
     done = publish(shfs, postgres)
     assert done["removed"]
-    assert not anywhere(postgres, SECRET)
+    assert not anywhere(postgres, SECRET) and anywhere(postgres, "stays") == ["note"]
     compare_all(sandbox, postgres)
+    # a note that was replaced, or taken away, is there no more
+    for words in ["an-old-word"], ["another-word"], ["-d"]:
+        target = f"{sandbox.project}/moved.txt@1"
+        shfs("note", *([*words, target] if words == ["-d"] else [target, *words]), cwd="/")
+        publish(shfs, postgres)
+        assert anywhere(postgres, "an-old-word") == (["note"] if words == ["an-old-word"] else [])
+        assert anywhere(postgres, "another-word") == (["note"] if words == ["another-word"] else [])
     # what was published nowhere is not named
     shfs("publish", "--remove", postgres.url(), cwd="/")
     assert "published" not in shfs("forget", "--yes", "--grep", "seq", cwd="/").stderr
@@ -256,9 +286,14 @@ def test_each_role_sees_what_is_shared(sandbox, shfs, postgres):
     shell.close()
     for mount in mounts:
         mount.unmount()
+    ids = {c["text"].rpartition("; : ")[2]: c["id"] for c in json.loads(shfs("history", "--json", "--all", cwd="/").stdout)["commands"] if c["id"]}
+    targets = {"here": ids["here"], "other": ids["other"], "data": f"{sandbox.project}/data.txt@1", "secret": f"{other}/secret@1", "inner": f"{sandbox.project}/inner/q@1"}
+    for name, target in targets.items():
+        shfs("note", target, f"of {name}", cwd="/")
     publish(shfs, postgres)
     in_store(sandbox, "second")
     record(sandbox, "cat data.txt > again; : ben")
+    shfs("note", f"{sandbox.project}/again", "of ben", cwd="/")
     publish(shfs, postgres, role="ben")
 
     def texts(role):
@@ -267,13 +302,18 @@ def test_each_role_sees_what_is_shared(sandbox, shfs, postgres):
     def paths(role):
         return {os.path.relpath(p, sandbox.home) for p in postgres.sql("SELECT path FROM shfs.v_file WHERE directory = 0", role)}
 
+    def notes(role):
+        return {line.removeprefix("of ") for line in postgres.sql("SELECT text FROM shfs.v_note", role)}
+
     ann = {"both", "other", "here", "moved"}
     assert (texts("ann"), texts("ben"), texts("cyd")) == (ann, {"ben"}, set())
+    assert (notes("ann"), notes("ben"), notes("cyd")) == (set(targets), {"ben"}, set())
     for view in [*VIEWS, "v_store", "v_use"]:
         assert postgres.sql(f"SELECT count(*) FROM shfs.{view}", "cyd") == ["0"], view
     # a project: its files and the commands that used it, and nothing of the other one
     postgres.sql(f"INSERT INTO shfs.share (root, role) VALUES ('{sandbox.project}', 'cyd')", "ann")
     assert texts("cyd") == {"both", "here", "moved"} and texts("ben") == {"ben"}
+    assert notes("cyd") == {"here", "data"} and postgres.sql("SELECT sum(noted) FROM shfs.v_command", "cyd") == ["1"]
     assert all(path.startswith("project/") for path in paths("cyd")) and "project/data.txt" in paths("cyd")
     assert "project/inner/q" in paths("ann") and "project/inner/q" not in paths("cyd")
     used = postgres.sql("SELECT path FROM shfs.v_access UNION SELECT path2 FROM shfs.v_access WHERE path2 IS NOT NULL", "cyd")
@@ -283,6 +323,7 @@ def test_each_role_sees_what_is_shared(sandbox, shfs, postgres):
     # all, to everybody
     postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", "ben")
     assert texts("cyd") == {"both", "here", "moved", "ben"} and texts("ann") == ann | {"ben"}
+    assert notes("cyd") == {"here", "data", "ben"} and notes("ann") == set(targets) | {"ben"}
     # who used this very content
     same = "SELECT object, size, phash FROM shfs.v_version WHERE path LIKE '%/project/data.txt' AND object IS NOT NULL"
     (data, size, phash), *_ = postgres.rows(same, "cyd")
@@ -320,8 +361,21 @@ def test_what_another_machine_recorded(machines, sandbox, shfs, postgres):
     before = texts()
     shfs("import", archive, cwd="/")
     assert "hostb:/" in shfs("history", "--json", "--all", cwd="/").stdout
+    hers = [c["id"] for c in json.loads(shfs("history", "--json", "--all", cwd="/").stdout)["commands"] if c["id"] and c["host"] == "hostb"]
+    shfs("note", hers[0], "of hers", cwd="/")
+    shfs("note", f"hostb:{sandbox.project}/fig.txt@1", "of hers", cwd="/")
     publish(shfs, postgres)
-    assert texts() == before and not anywhere(postgres, "hostb")
+    assert texts() == before and not anywhere(postgres, "hostb") and not anywhere(postgres, "of hers")
+    # but what she notes of ours is ours
+    archive = export(sandbox, "a")
+    machines.go("hostb")
+    shfs("import", archive, cwd="/")
+    shfs("note", f"hosta:{sandbox.project}/fig.txt@1", "of his", cwd="/")
+    archive = export(sandbox, "b")
+    machines.go("hosta")
+    shfs("import", archive, cwd="/")
+    publish(shfs, postgres)
+    assert postgres.sql("SELECT path, text, host FROM shfs.v_note") == [f"{sandbox.project}/fig.txt|of his|hostb"]
 
 
 # --- bad input ---

@@ -15,7 +15,7 @@ import pytest
 
 from harness import seeds
 from postgres import Postgres
-from test_team import SECRET, WORK, in_store, publish, wait_for_nobody
+from test_team import SECRET, WORK, give_notes, in_store, publish, wait_for_nobody
 from test_trees import machines, record, work_on_both
 
 assert machines  # a fixture
@@ -116,6 +116,7 @@ def test_answers_are_the_local_ones(sandbox, shfs, postgres, seed):
         shell.close()
         for mount in mounts:
             mount.unmount()
+        give_notes(sandbox, chance, 12)
         if part and chance.random() < 0.5:
             shfs("reindex", cwd="/")
         publish(shfs, postgres)
@@ -134,7 +135,12 @@ def test_answers_are_the_local_ones(sandbox, shfs, postgres, seed):
             asked += [("why", path), ("why", "--json", path), ("why", "--json", "--all", f"{path}@1"), ("why", "--from", places[1], path)]
             asked += [("impact", path), ("impact", "--json", path), ("impact", "--json", f"{path}@1"), ("why", "--dot", "--programs", path)]
             asked += [("history", "--content", path, "--json"), ("log", "--patch", path)]
+        noted = json.loads(shfs("note", "--json", cwd="/").stdout)["notes"]
+        asked += [("log", "--json", "--all", path) for path in {one["path"] for one in noted if one["path"]}]
         found = [compare(sandbox, url, *args, cwd=places[0]) for args in asked]
+        texts = {one["note"] for one in noted} - {None}
+        answers = "".join(out for args, (_, out, _) in zip(asked, found, strict=True) if "--json" in args)
+        assert texts and all(json.dumps(text, ensure_ascii=False)[1:-1] in answers for text in texts)
         count += sum(status == 0 for status, _, _ in found)
     assert count > 80, count
 
@@ -327,6 +333,14 @@ def test_what_is_forgotten(sandbox, shfs, postgres):
     publish(shfs, postgres)
     compare(sandbox, url, "history", "--json")
     assert not in_cache(sandbox, SECRET) and in_cache(sandbox, "moved.txt")
+    # a note that is replaced, and taken away
+    for words in ["an-old-word"], ["another-word"], []:
+        target = f"{sandbox.project}/moved.txt@1"
+        shfs("note", *([target, *words] if words else ["-d", target]), cwd="/")
+        publish(shfs, postgres)
+        out = compare(sandbox, url, "log", "--json", f"{sandbox.project}/moved.txt")[1]
+        for word in "an-old-word", "another-word":
+            assert bool(in_cache(sandbox, word)) == (word in out) == (words == [word])
     shfs("publish", "--remove", url, cwd="/")
     status, _, said = answer(sandbox, url, "history", "--json", "--all", cwd="/")
     assert status == 3 and "this role" in said
@@ -424,6 +438,8 @@ BAD = {
     "command's session": "UPDATE shfs.command SET session = E'\\e]0;title\\a'",
     "source": "UPDATE shfs.version SET source = E'\\e[31mred'",
     "content": "UPDATE shfs.version SET object = E'\\e[31mred' || object",
+    "note's command": "UPDATE shfs.note SET command = E'\\e[31mred' WHERE command <> ''",
+    "note of another's file": "UPDATE shfs.note SET path = 'hosta:/x' WHERE command = ''",
     "twice": "INSERT INTO shfs.command SELECT * FROM shfs.command WHERE store_id = {ben} LIMIT 1",
     "negative piece": "UPDATE shfs.piece SET first = first - 1000000 WHERE name = 'file'",
     "long piece": "UPDATE shfs.piece SET last = last + 100000 WHERE name = 'file'",
@@ -446,6 +462,9 @@ def two_stores(sandbox, shfs, postgres):
     publish(shfs, postgres)
     in_store(sandbox, "second")
     record(sandbox, "echo 1 > bens; : ben", "cat bens > bens2; : ben")
+    shfs("note", f"{sandbox.project}/bens@1", "of bens", cwd="/")
+    ben = {c["text"]: c["id"] for c in json.loads(shfs("history", "--json", "--all", cwd="/").stdout)["commands"]}
+    shfs("note", ben["echo 1 > bens; : ben"], "of ben", cwd="/")
     publish(shfs, postgres, role="ben")
     for role in "ann", "ben":
         postgres.sql("INSERT INTO shfs.share (root, role) VALUES ('', 'public')", role)
@@ -479,6 +498,20 @@ def test_one_store_is_left_out(sandbox, shfs, postgres, known):
         shfs("publish", "--remove", postgres.url("ben"), cwd="/")
         publish(shfs, postgres, role="ben")
     assert ask() == (anns, bens, "")
+
+
+def test_nobody_gives_notes_to_commands_of_others(sandbox, shfs, postgres):
+    """ben may publish that his note is about ann's command: no answer has it."""
+    env, url = two_stores(sandbox, shfs, postgres), postgres.url("cyd")
+    anns, = postgres.sql("SELECT id FROM shfs.v_command JOIN shfs.v_store USING (store_id) WHERE owner = 'ann' ORDER BY begin_ns LIMIT 1")
+
+    def noted():
+        commands = json.loads(answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)[1])["commands"]
+        return [(c["text"].rpartition("; : ")[2], c["note"]) for c in commands if c["id"] and c["note"]]
+
+    assert noted() == [("ben", "of ben")]
+    spoil(postgres, f"UPDATE shfs.note SET command = '{anns}' WHERE command <> ''")
+    assert noted() == [] and in_cache(sandbox, "of ben")
 
 
 def test_what_is_refused(sandbox, shfs, postgres):

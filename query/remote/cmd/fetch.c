@@ -6,7 +6,7 @@
 #include "query/base/progress.h"
 #include "query/remote/cmd/messages.h"
 #include "query/remote/cmd/pulled.h"
-#include "query/remote/peer/peer.h"
+#include "query/remote/peer/host.h"
 
 #include "common/quote.h"
 
@@ -17,14 +17,13 @@
 #define TRIES 3 /* while segments are sealed there */
 
 static struct {
-	bool dry_run, json, despite_damage;
+	bool dry_run, json, despite_damage, metadata;
 	const char *rate, *program;
 } opts = { .program = "shfs" };
 
 struct fetching {
 	const char *host; /* as it was named */
 	struct ssh_url url;
-	char *command;
 	struct place place;
 	uint64_t rate;
 	struct pull *pull;
@@ -34,7 +33,6 @@ struct fetching {
 static void fetching_clear(struct fetching *f)
 {
 	ssh_url_clear(&f->url);
-	free(f->command);
 	place_close(&f->place);
 	pull_free(f->pull);
 	shfs_buf_free(&f->why);
@@ -42,45 +40,10 @@ static void fetching_clear(struct fetching *f)
 
 /* --- what is asked for --- */
 
-/* HOST, HOST:DIR, ssh://HOST or ssh://HOST/DIR; the directory may be "." */
-static int parse_host(const char *text, struct ssh_url *out)
-{
-	_cleanup_free_ char *whole = NULL;
-	bool is_url = !strncmp(text, SSH_SCHEME, strlen(SSH_SCHEME));
-	int r = 0;
-
-	if (ssh_url_is_short(text))
-		r = ssh_url_of_short(text, &whole);
-	else if (is_url && strchr(text + strlen(SSH_SCHEME), '/'))
-		whole = strdup(text);
-	else if (!is_url && strchr(text, '/'))
-		return -EINVAL;
-	else if (asprintf(&whole, "%s%s/~/.", is_url ? "" : SSH_SCHEME, text) < 0)
-		whole = NULL;
-	if (!r && !whole)
-		r = -ENOMEM;
-	return r ? r : ssh_url_parse(whole, out);
-}
-
-/* Makes the line that the shell there runs. */
-static int make_command(struct fetching *f)
-{
-	_cleanup_buf_ struct shfs_buf b = { 0 };
-
-	shfs_buf_str(&b, opts.program);
-	if (strcmp(f->url.path, ".") != 0) {
-		shfs_buf_str(&b, " --store ");
-		shfs_quote_shell(&b, f->url.path, strlen(f->url.path));
-	}
-	shfs_buf_str(&b, " serve");
-	f->command = shfs_buf_take(&b);
-	return f->command ? 0 : -ENOMEM;
-}
-
 static int begin_fetch(struct shfs_store *store, struct fetching *f)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 }, url = { 0 };
-	int r = parse_host(f->host, &f->url);
+	int r = host_parse(f->host, &f->url);
 
 	if (r == -EINVAL || (!r && *f->url.path == '~')) {
 		shfs_quote_display(&shown, f->host, strlen(f->host));
@@ -93,12 +56,12 @@ static int begin_fetch(struct shfs_store *store, struct fetching *f)
 		shfs_error("--rate takes bytes for a second, as 500K or 2M");
 		return SHFS_EXIT_USAGE;
 	}
-	if (!r)
-		r = make_command(f);
 	shfs_buf_printf(&url, SSH_SCHEME "%s:%u/%s", f->url.host ?: "", f->url.port,
 	                f->url.path ?: "");
 	if (!r)
 		r = url.failed ? -ENOMEM : place_open_unnamed(store, url.data, &f->place);
+	if (!r && opts.metadata && !opts.dry_run)
+		r = host_note(&f->place, f->host, opts.program);
 	if (!r)
 		return 0;
 	shfs_error("cannot note what is fetched: %s", strerror(-r));
@@ -193,13 +156,14 @@ static int fetch_once(struct fetching *f)
 {
 	const struct pull_options options = { .dry_run = opts.dry_run,
 		                              .despite_damage = opts.despite_damage,
+		                              .metadata = opts.metadata,
 		                              .direct = true,
 		                              .progress = shfs_progress_bytes };
 	struct shfs_remote *remote;
 	int r;
 
 	f->why.len = 0;
-	r = peer_open(&f->url, f->command, &f->why, &remote);
+	r = host_open(&f->url, opts.program, &f->why, &remote);
 	if (r)
 		return r;
 	remote->rate = f->rate;
@@ -254,6 +218,8 @@ const struct shfs_command shfs_cmd_fetch = {
 	  .flag = &opts.dry_run },
 	{ "program", 0, "COMMAND", "what runs shfs there, as ~/.local/bin/shfs",
 	  .text = &opts.program },
+	{ "metadata", 0, NULL, "leave contents there: they are fetched when one is read",
+	  .flag = &opts.metadata },
 	{ "despite-damage", 0, NULL, "leave out what is damaged there, and take the rest",
 	  .flag = &opts.despite_damage },
 	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",

@@ -55,7 +55,10 @@ static int show_push(const struct place *place, const struct push_stats *s)
 	if (opts.json)
 		return json_push(place, s);
 	if (s->nothing_new) {
-		shfs_buf_printf(&out, "%s has all of it already\n", place->name);
+		if (s->generation)
+			shfs_buf_printf(&out, "%s has all of it already\n", place->name);
+		else
+			shfs_buf_str(&out, "nothing is recorded that could be pushed\n");
 		return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 	}
 	shfs_buf_printf(&out, "%s to %s: %" PRIu64 " of %" PRIu64 " file%s, ",

@@ -2,11 +2,13 @@
 #include "query/remote/demand/demand.h"
 
 #include "common/io.h"
+#include "common/quote.h"
 #include "query/base/progress.h"
 #include "query/remote/cmd/messages.h"
 #include "query/remote/cmd/unlock.h"
 #include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
+#include "query/remote/peer/host.h"
 #include "query/remote/pull.h"
 #include "query/remote/ssh/program.h"
 #include "store/objects/away.h"
@@ -73,9 +75,10 @@ static int ask(struct shfs_store *store, const struct shfs_object_id *id)
 
 /* --- the process that fetches --- */
 
-/* A remote that has been asked. */
+/* A remote that has been asked, or a host that was fetched from. */
 struct source {
 	struct place place;
+	char *host, *program;       /* of a host (host.h), else NULL */
 	struct shfs_remote *remote; /* NULL: there is no connection yet */
 	bool failed;                /* it is not asked again */
 };
@@ -91,29 +94,52 @@ struct supplier {
 	bool paged; /* as in the question */
 };
 
-static int add_source(void *arg, const char *name)
+static int add_source(void *arg, const struct place *place)
 {
 	struct supplier *s = arg;
 	struct source *source;
+	int r;
 
 	if (!MAKE_ROOM(s->list, s->n, s->cap))
 		return -ENOMEM;
 	source = &s->list[s->n];
 	*source = (struct source){ .place.dirfd = -1 };
-	s->n += !place_open(s->store, name, &source->place);
+	if (place_name_is_valid(place->name))
+		r = place_open(s->store, place->name, &source->place);
+	else
+		r = host_read(place, &source->host, &source->program)
+		            ?: place_open_unnamed(s->store, place->url, &source->place);
+	s->n += !r;
 	return 0;
 }
 
-/* Says what went wrong with the remote, which is not asked again. */
-static int fail(struct source *source, int error)
+/* What brings the record of a source, and its name. */
+static const char *verb_of(const struct source *source)
+{
+	return source->host ? "fetch" : "pull";
+}
+
+static const char *name_of(const struct source *source)
+{
+	return source->host ?: source->place.name;
+}
+
+/* Says what went wrong with the remote, which is not asked again. why: of a host. */
+static int fail(struct source *source, int error, const char *why)
 {
 	shfs_progress_end();
 	source->failed = true;
 	if (error == -ENODATA) {
 		shfs_error("cannot " WHAT " %s: they lie elsewhere there by now",
-		           source->place.name);
-		shfs_hint("shfs pull --metadata %s looks where; then try again",
-		          source->place.name);
+		           name_of(source));
+		shfs_hint("shfs %s --metadata %s looks where; then try again",
+		          verb_of(source), name_of(source));
+	} else if (source->host) {
+		_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+		why = *why ? why : strerror(-error);
+		shfs_quote_display(&shown, why, strlen(why));
+		shfs_error("cannot " WHAT " %s: %s", source->host, shown.data ?: "");
 	} else {
 		(void)!remote_fail(WHAT, &source->place, source->remote, error);
 	}
@@ -125,9 +151,21 @@ static void hint_pull(const struct source *source)
 {
 	if (!strncmp(source->place.url, "ssh://", 6) ||
 	    ssh_url_is_short(source->place.url))
-		shfs_hint("ssh asks nothing while a pager runs: shfs pull %s asks, and "
+		shfs_hint("ssh asks nothing while a pager runs: shfs %s %s asks, and "
 		          "so does --no-pager",
-		          source->place.name);
+		          verb_of(source), name_of(source));
+}
+
+static int connect_to_host(struct source *source)
+{
+	_cleanup_ssh_url_ struct ssh_url url = { 0 };
+	_cleanup_buf_ struct shfs_buf why = { 0 };
+	int r = host_parse(source->host, &url);
+
+	if (!r)
+		r = host_open(&url, source->program, &why, &source->remote);
+	shfs_buf_u8(&why, 0);
+	return r ? fail(source, r, why.failed ? "" : why.data) : 0;
 }
 
 static int connect_to(struct source *source, uint64_t rate, bool paged)
@@ -136,7 +174,8 @@ static int connect_to(struct source *source, uint64_t rate, bool paged)
 
 	if (source->remote)
 		return 0;
-	if (remote_connect(WHAT, &source->place, NULL, &source->remote)) {
+	if (source->host ? connect_to_host(source)
+	                 : remote_connect(WHAT, &source->place, NULL, &source->remote)) {
 		source->failed = true; /* that was said */
 		if (paged)
 			hint_pull(source);
@@ -146,7 +185,7 @@ static int connect_to(struct source *source, uint64_t rate, bool paged)
 	r = remote_look(source->remote);
 	if (!r)
 		return 0;
-	r = fail(source, r);
+	r = fail(source, r, shfs_remote_why(source->remote));
 	if (paged)
 		hint_pull(source);
 	return r;
@@ -202,7 +241,7 @@ static int bring_of_store(void *arg, const char *store_id, const struct manifest
 	s->brought = r > 0;
 	s->said |= r < 0;
 	if (r < 0)
-		(void)fail(s->at, r);
+		(void)fail(s->at, r, shfs_remote_why(s->at->remote));
 	return 0;
 }
 
@@ -279,7 +318,7 @@ static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 	leave_standard_fds();
 	r = shfs_store_open(path, 0, &s.store);
 	if (!r)
-		r = place_each(s.store, add_source, &s);
+		r = place_each_source(s.store, add_source, &s);
 	if (r)
 		shfs_error("cannot fetch contents: %s", strerror(-r));
 	while (!r && read(fd, &question, sizeof(question)) == (ssize_t)sizeof(question)) {

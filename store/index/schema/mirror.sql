@@ -116,17 +116,34 @@ CREATE TABLE m_gap (
 	producer_id INTEGER PRIMARY KEY, host TEXT, root TEXT, begin_ns INTEGER, end_ns INTEGER
 ) STRICT;
 
+-- command_id: of command; NULL: the note is about a version.
+CREATE TABLE m_note (
+	note_id INTEGER PRIMARY KEY, command TEXT NOT NULL, path TEXT NOT NULL,
+	version_ns INTEGER NOT NULL, tag TEXT NOT NULL, text TEXT NOT NULL,
+	time_ns INTEGER NOT NULL, host TEXT, command_id INTEGER
+) STRICT;
+CREATE INDEX m_note_target ON m_note (command, path, version_ns, tag);
+CREATE INDEX m_note_path ON m_note (path, version_ns);
+
 -- A session may have begun in a command of another store.
 CREATE VIEW v_session AS
 SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns, end_ns, commands,
 	invoker, session_caller(session_id) AS caller_id, origin
 FROM m_session;
--- Notes are not published.
+-- Nobody gives notes to commands of another's store. Of two stores that have one command, the note
+-- that was given last counts.
+CREATE VIEW own_note AS
+SELECT n.* FROM m_note n
+WHERE n.command = '' OR EXISTS (SELECT 1 FROM m_command c WHERE c.command_id = n.command_id
+	AND c.id = n.command);
 CREATE VIEW v_note AS
-SELECT 0 AS note_id, '' AS command, '' AS path, 0 AS version_ns, '' AS tag, '' AS text, 0 AS time_ns,
-	'' AS host
-WHERE 0;
-CREATE VIEW v_command AS SELECT *, 0 AS noted FROM m_command;
+SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.time_ns, n.host
+FROM own_note n
+WHERE NOT EXISTS (SELECT 1 FROM own_note m WHERE m.command = n.command AND m.path = n.path
+	AND m.version_ns = n.version_ns AND m.tag = n.tag
+	AND (m.time_ns, m.note_id) > (n.time_ns, n.note_id));
+CREATE VIEW v_command AS
+SELECT c.*, EXISTS (SELECT 1 FROM v_note n WHERE n.command = c.id) AS noted FROM m_command c;
 CREATE VIEW v_definition AS SELECT * FROM m_definition;
 CREATE VIEW v_process AS SELECT * FROM m_process;
 CREATE VIEW v_loose_process AS SELECT * FROM m_process WHERE command_id IS NULL;
