@@ -222,7 +222,7 @@ class Ssh(Directory):
         with open(f"{self.keys}/host.pub", encoding="ascii") as key:
             sandbox.write_outside(f"{self.keys}/known", f"[127.0.0.1]:{self.port} {key.read()}")
         self.configure()
-        sandbox.env["SHFS_SSH_COMMAND"] = f"ssh -F {self.keys}/client"
+        sandbox.env.update(SHFS_SSH_COMMAND=f"ssh -F {self.keys}/client", SHFS_SSH_WAIT_MS="20")
         self.url = f"ssh://there{self.path}"
         sandbox.allow_exit(255)  # of a child of sshd whose client is gone
         self.start(*lines)
