@@ -129,7 +129,8 @@ CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_k
 
 def compile_tests(where):
     """As Python does when it imports them, which takes half a minute in the machine."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    elsewhere = "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"
+    env = {name: value for name, value in os.environ.items() if name not in elsewhere}
     files = [f"{where}{name}" for name in (*ALL.split(), NFS)]
     command = [sys.executable, "-m", "pytest", "-c", f"{where}/tests/pytest.ini", "--rootdir", f"{where}/tests", "--collect-only"]
     subprocess.run([*command, *files], env=env, stdout=subprocess.DEVNULL, check=True)
