@@ -555,7 +555,9 @@ class Sandbox:
         self.env = self._environment()
 
     def _environment(self):
-        log = f"log_path={self.reports}/san"
+        log, leaks = f"log_path={self.reports}/san", looks_for_leaks()
+        # a report without the stacks of what was allocated takes a fifth less to start; leaks are known by them
+        stacks = "" if leaks or ALL else ":malloc_context_size=1"
         return {
             "PATH": f"{PREFIX}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": self.home,
@@ -571,7 +573,7 @@ class Sandbox:
             "XDG_RUNTIME_DIR": f"{self.path}/run",
             "SHFS_STORE": self.store,
             "SHFS_INDEX_WAIT": "all",
-            "ASAN_OPTIONS": f"{log}:detect_leaks={int(looks_for_leaks())}:handle_sigill=1",
+            "ASAN_OPTIONS": f"{log}:detect_leaks={int(leaks)}:handle_sigill=1{stacks}",
             "TSAN_OPTIONS": f"{log}:second_deadlock_stack=1",
             "SHFS_TRANSPORT": TRANSPORT,
         }
