@@ -119,11 +119,11 @@ libxxhash-dev libmount-dev libarchive-dev libncurses-dev libsodium23 busybox-sta
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
     "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "steps.py", "stress.py", "used.py",
 ))
-FEW = " ".join(f"/tests/cases/test_{name}.py" for name in ("attribution", "ancestors", "fast_path"))  # those of CORE
+FEW = " ".join(f"/tests/cases/test_{name}.py" for name in ("attribution", "ancestors"))  # those of CORE
 NFS = "/tests/cases/test_nfs.py"
 MORE = """told_late or commands_that_share or hidden_arguments or su_and_sudo or jobs_that_write_later or no_library_sees or ways_to_use_a_file or full_speed_without_fuse
-or c06 or c08 or another_writes"""
-CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or program_that_wrote or c04
+or program_that_wrote or c06 or c08 or another_writes"""
+CORE = f"""not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or c04
 {f"or {MORE}" if EVERYWHERE else ""})"""
 
 
