@@ -60,9 +60,15 @@ def ours_of(params):
     return [n for n in params if n in ("user", "backend", "transport") or n == "kind" and params[n] in REMOTES]
 
 
+def turn_of(function):
+    """A number, always the same for one."""
+    return zlib.crc32(function[1].encode())
+
+
 def is_in_sample(item, usual, chosen):
     """Not each of all: another user, backend, transport or kind of remote than the usual one is tried with the
-    first of the case's own parameters, that transport as an ordinary user, and one other backend and remote."""
+    first of the case's own parameters, that transport as an ordinary user, and one other backend and remote. Root
+    runs one in two of the cases that are not marked with a user: what depends on it is."""
     params = item.callspec.params
     ours = ours_of(params)
     others = [name for name in ours if params[name] != usual.get(name)]
@@ -71,6 +77,9 @@ def is_in_sample(item, usual, chosen):
     if any(params[name] != usual.get(name) for name in params if name not in ours):
         return False
     if any(params[name] != chosen.get(name, params[name]) for name in others):
+        return False
+    marked = item.get_closest_marker("users") or item.get_closest_marker("both")
+    if others == ["user"] and not marked and turn_of(function_of(item)) % 2:
         return False
     return "transport" not in others or params.get("user") == "ordinary" or bool(item.get_closest_marker("users"))
 
@@ -88,8 +97,7 @@ def choose_others(items, usual):
         for name in {"backend", "kind"}.intersection(ours_of(params)):
             if params[name] != usual[function_of(item)].get(name):
                 found.setdefault(function_of(item), {}).setdefault(name, set()).add(params[name])
-    turn = lambda function: zlib.crc32(function[1].encode())
-    return {f: {name: sorted(values)[turn(f) % len(values)] for name, values in names.items()} for f, names in found.items()}
+    return {f: {name: sorted(values)[turn_of(f) % len(values)] for name, values in names.items()} for f, names in found.items()}
 
 
 @pytest.hookimpl(trylast=True)  # behind -k: what is asked for is there

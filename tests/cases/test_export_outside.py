@@ -215,8 +215,8 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("form", WITH_TOOLS)
-@pytest.mark.parametrize("how", APART)
+# each in each form by ./dev test --all
+@pytest.mark.parametrize(("how", "form"), list(itertools.product(APART, WITH_TOOLS)) if harness.ALL else list(zip(APART, itertools.cycle(WITH_TOOLS))))
 def test_each_tool_in_its_own_place(sandbox, bash, how, form):
     """Tools hand on what lies outside: run after it is gone."""
     lines, names = APART[how]
