@@ -41,6 +41,8 @@ def test_unit(program, test):
     }
     if "SHFS_TEST_FAULTS" in os.environ:
         env["SHFS_TEST_FAULTS"] = "all"
+    # of what is at random all by ./dev test --all
+    env["SHFS_TEST_SEEDS"] = os.environ.get("SHFS_TEST_SEEDS") or ("1 2 3" if "SHFS_TEST_ALL" in os.environ else "1")
     run = subprocess.run(
         [os.path.abspath(program), test],
         env=env,

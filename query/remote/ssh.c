@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -25,6 +26,7 @@
 #define GROUP       32         /* directories that are listed at once */
 #define NAMES_MAX   (4u << 20) /* a server may go on for ever */
 #define ATTEMPTS    5          /* at a request whose connection is lost */
+#define WAIT_MS     2000       /* before the third, then twice as long each time */
 #define NOT_THERE   0700       /* permissions of a directory that is made */
 
 struct ssh {
@@ -114,6 +116,28 @@ static int connect_once(struct ssh *s)
 	return r;
 }
 
+/* Tests do not want to wait. */
+static unsigned first_wait_ms(void)
+{
+#ifdef SHFS_ASSERTS
+	const char *text = getenv("SHFS_SSH_WAIT_MS");
+
+	if (text)
+		return (unsigned)strtoul(text, NULL, 10);
+#endif
+	return WAIT_MS;
+}
+
+/* Waits before try i (from 0 on): the first time the connection is made again at once. */
+static void wait_before(unsigned i)
+{
+	unsigned ms = i > 1 ? first_wait_ms() << (i - 2) : 0;
+	struct timespec left = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+
+	while (ms && nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
 /* One try at a request. */
 typedef int (*attempt_fn)(struct ssh *s, void *arg);
 
@@ -123,11 +147,7 @@ static int attempt(struct ssh *s, attempt_fn fn, void *arg)
 	int r = 0;
 
 	for (unsigned i = 0; i < ATTEMPTS; i++) {
-		struct timespec wait = { i ? 1 << (i - 1) : 0, 0 };
-
-		/* the first time it is made again at once */
-		while (i > 1 && nanosleep(&wait, &wait) && errno == EINTR)
-			;
+		wait_before(i);
 		r = connect_once(s);
 		if (!r)
 			r = fn(s, arg);

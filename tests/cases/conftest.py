@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -51,33 +52,67 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("transport", ["", "dev"] if harness.TRANSPORT == "auto" else [""])
 
 
-def is_in_sample(item, usual):
-    """Not each of all: another user, backend or transport than the usual one is tried with the
-    first of the case's own parameters, and that transport as an ordinary user."""
-    params, ours = item.callspec.params, ("user", "backend", "transport")
-    others = [name for name in ours if params.get(name) != usual.get(name)]
+REMOTES = "directory", "encrypted directory", "s3", "ssh"  # remotes.KINDS
+
+
+def ours_of(params):
+    """Those of its parameters that no case has of its own."""
+    return [n for n in params if n in ("user", "backend", "transport") or n == "kind" and params[n] in REMOTES]
+
+
+def turn_of(function):
+    """A number, always the same for one."""
+    return zlib.crc32(function[1].encode())
+
+
+def is_in_sample(item, usual, chosen):
+    """Not each of all: another user, backend, transport or kind of remote than the usual one is tried with the
+    first of the case's own parameters, that transport as an ordinary user, and one other backend and remote. Root
+    runs one in two of the cases that are not marked with a user: what depends on it is."""
+    params = item.callspec.params
+    ours = ours_of(params)
+    others = [name for name in ours if params[name] != usual.get(name)]
     if not others:
         return True
     if any(params[name] != usual.get(name) for name in params if name not in ours):
         return False
+    if any(params[name] != chosen.get(name, params[name]) for name in others):
+        return False
+    marked = item.get_closest_marker("users") or item.get_closest_marker("both")
+    if others == ["user"] and not marked and turn_of(function_of(item)) % 2:
+        return False
     return "transport" not in others or params.get("user") == "ordinary" or bool(item.get_closest_marker("users"))
+
+
+def function_of(item):
+    return item.path, item.originalname
+
+
+def choose_others(items, usual):
+    """Of each function that runs with several backends or kinds of remotes, which one it has besides the usual one:
+    another one for another function, always the same for one. {function: {name: value}}"""
+    found = {}
+    for item in items:
+        params = item.callspec.params
+        for name in {"backend", "kind"}.intersection(ours_of(params)):
+            if params[name] != usual[function_of(item)].get(name):
+                found.setdefault(function_of(item), {}).setdefault(name, set()).add(params[name])
+    return {f: {name: sorted(values)[turn_of(f) % len(values)] for name, values in names.items()} for f, names in found.items()}
 
 
 @pytest.hookimpl(trylast=True)  # behind -k: what is asked for is there
 def pytest_collection_modifyitems(config, items):
     if harness.ALL:
         return
-    usual, kept, left_out = {}, [], []
-    for item in items:
-        if item.get_closest_marker("long"):
-            left_out.append(item)
-            continue
-        if hasattr(item, "callspec"):
-            first = usual.setdefault((item.path, item.originalname), item.callspec.params)
-            if not is_in_sample(item, first):
-                left_out.append(item)
-                continue
-        kept.append(item)
+    short = [item for item in items if not item.get_closest_marker("long")]
+    with_params = [item for item in short if hasattr(item, "callspec")]
+    usual = {}
+    for item in with_params:
+        usual.setdefault(function_of(item), item.callspec.params)
+    chosen = choose_others(with_params, usual)
+    in_sample = lambda item: is_in_sample(item, usual[function_of(item)], chosen.get(function_of(item), {}))
+    kept = [item for item in short if not hasattr(item, "callspec") or in_sample(item)]
+    left_out = list(set(items) - set(kept))
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 

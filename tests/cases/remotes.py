@@ -205,7 +205,7 @@ class Ssh(Sshd, Directory):
     def __init__(self, sandbox, *lines):
         Directory.__init__(self, sandbox)
         Sshd.__init__(self, sandbox)
-        sandbox.env["SHFS_SSH_COMMAND"] = f"ssh -F {self.keys}/client"
+        sandbox.env.update(SHFS_SSH_COMMAND=f"ssh -F {self.keys}/client", SHFS_SSH_WAIT_MS="20")
         self.url = f"ssh://there{self.path}"
         sandbox.allow_exit(255)  # of a child of sshd whose client is gone
         self.start(*lines)

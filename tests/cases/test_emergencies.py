@@ -454,6 +454,7 @@ def test_mount_around_what_is_mounted(sandbox, around):
 
 
 @pytest.mark.alone
+@pytest.mark.users("ordinary")  # root's are also those of other runs of the tests
 @pytest.mark.parametrize("args", [("--all",), ("--lazy", "--all"), ("--lazy", "~", "~/q"), ("~",)])
 def test_unmounted_in_the_order_that_works(sandbox, around, args):
     here = [a.replace("~", sandbox.home) for a in args]

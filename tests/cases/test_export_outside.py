@@ -2,6 +2,7 @@
 """export: what one command left in a file where nothing is recorded, and another one took: both are steps, in their
 order. The exports are run in empty directories, after those files hold something else."""
 
+import itertools
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import re
 import jsonschema
 import pytest
 
+import harness
 from exports import WITH_TOOLS, Export, argv_of, empty, same
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -65,8 +67,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS[:2])
-@pytest.mark.parametrize("kind", ["bash", "zsh"])
+# each way in each shell and form by ./dev test --all
+@pytest.mark.parametrize(("kind", "form"), list(itertools.product(("bash", "zsh"), FORMS[:2])) if harness.ALL else list(zip(("bash", "zsh"), FORMS)))
 @pytest.mark.parametrize("how", WAYS)
 def test_by_way_of(sandbox, inputs, shell, how, kind, form):
     lines, left, names = WAYS[how]
@@ -213,8 +215,8 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("form", WITH_TOOLS)
-@pytest.mark.parametrize("how", APART)
+# each in each form by ./dev test --all
+@pytest.mark.parametrize(("how", "form"), list(itertools.product(APART, WITH_TOOLS)) if harness.ALL else list(zip(APART, itertools.cycle(WITH_TOOLS))))
 def test_each_tool_in_its_own_place(sandbox, bash, how, form):
     """Tools hand on what lies outside: run after it is gone."""
     lines, names = APART[how]

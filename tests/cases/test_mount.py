@@ -699,7 +699,7 @@ for seed in range(6):
     pid = os.fork()
     if not pid:
         try:
-            threads = [threading.Thread(target=worker, args=(seed * 10 + t, 4)) for t in range(2)]
+            threads = [threading.Thread(target=worker, args=(seed * 10 + t, SECONDS)) for t in range(2)]
             threading.excepthook = lambda a: (print(a.exc_value, file=sys.stderr), os._exit(1))
             for t in threads: t.start()
             for t in threads: t.join()
@@ -712,7 +712,7 @@ assert all([os.waitpid(pid, 0)[1] == 0 for pid in children])
 
 
 def test_everything_at_once(sandbox, mounted):
-    python(sandbox, STRESS, timeout=60)
+    python(sandbox, STRESS.replace("SECONDS", "4" if harness.ALL else "2"), timeout=60)
     names = sandbox.sh("find . -type f | sort; find . -type f -exec cat {} + > /dev/null").stdout
     assert sandbox.sh("ls -R > /dev/null; getfattr --only-values -n user.shfs.sync .").stdout == "ok"
     mounted.unmount()

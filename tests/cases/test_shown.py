@@ -187,7 +187,7 @@ say("end", len(done) > 50)
 @pytest.mark.parametrize("seed", range(8 if LONG else 2))
 def test_each_attribute_is_the_lower_ones(sandbox, project, seed):
     lower = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
-    seconds = 120 if LONG else 8
+    seconds = 120 if LONG else 5
     script = (SHOWN + WORK).replace("BELOW", str(lower), 1).replace("SECONDS", str(seconds), 1).replace("SEED", str(seed), 1)
     sandbox.mount()
     try:

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import harness
 from harness import seeds
 from postgres import Postgres
 from test_team import SECRET, WORK, give_notes, in_store, publish, wait_for_nobody
@@ -471,7 +472,7 @@ def two_stores(sandbox, shfs, postgres):
     return {"SHFS_STORE": f"{sandbox.home}/nowhere"}
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("known", [False, True] if harness.ALL else [True])
 def test_one_store_is_left_out(sandbox, shfs, postgres, known):
     """That of who publishes what shfs does not; all others are asked as before."""
     env, url = two_stores(sandbox, shfs, postgres), postgres.url("cyd")

@@ -452,13 +452,19 @@ static void damage(const struct shfs_buf *content, size_t step, size_t spare)
 	shfs_store_close(store);
 }
 
+/* Each byte by `./dev test --all`, else some. */
+static size_t step_of_bytes(void)
+{
+	return getenv("SHFS_TEST_FAULTS") ? 1 : 5;
+}
+
 /* all but the magic of the pack */
 static void damage_of_plain_content(void **state)
 {
 	_cleanup_buf_ struct shfs_buf content = { 0 };
 
 	kit_noise(&content, 300, 1);
-	damage(&content, 1, 8);
+	damage(&content, step_of_bytes(), 8);
 }
 
 static void damage_of_compressed_content(void **state)
@@ -467,7 +473,7 @@ static void damage_of_compressed_content(void **state)
 
 	for (int i = 0; i < 300; i++)
 		shfs_buf_printf(&content, "line %d\n", i * i);
-	damage(&content, 1, 8);
+	damage(&content, step_of_bytes(), 8);
 }
 
 /* It is unpacked piece by piece. */
