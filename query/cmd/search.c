@@ -274,6 +274,7 @@ const struct shfs_command shfs_cmd_search = {
 	  .flag = &opts.json },
 	{ "shell", 0, "SHELL", "take the line from $SHFS_LINE, and write its new text" },
 	SHFS_FILTER_OPTIONS,
+	SHFS_FILTER_OR,
 	},
 	.operands = { 0, -1 },
 	.option = set_search_option,
