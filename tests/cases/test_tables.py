@@ -17,7 +17,7 @@ from test_trees import record
 assert terminal  # a fixture
 pytestmark = pytest.mark.users("ordinary")
 
-RIGHT = {"duration", "status", "n", "versions", "size", "score", "times", "generation", "pulled"}
+RIGHT = {"duration", "status", "n", "versions", "size", "score", "times", "generation", "pulled", "try", "made", "changed", "removed", "conflicts"}
 NAMES = ["plain", "new\nline", "tab\there", "esc\x1b[31m", "漢字 wide", "ünï", "e\u0301 combined", "bidi\u202e", "back\\slash", "-dash", "x" * 90]
 LINES = [
     "for f in *; do cat -- \"$f\" >> /dev/null; done",
@@ -139,6 +139,16 @@ def of_remote(one, _project):
     }  # fmt: skip
 
 
+def of_try(one, _project):
+    kinds = [change["change"] for change in one["changes"]]
+    return {name: escaped(one[name]) for name in ("command", "project")} | {
+        "try": one["try"], "began": clock(one["began"]), "ended": clock(one["ended"]), "status": one["status"],
+        "running": "yes" if one["running"] else "no", "made": kinds.count("made"), "removed": kinds.count("removed"),
+        "changed": len(kinds) - kinds.count("made") - kinds.count("removed"),
+        "conflicts": sum(change["conflict"] is not None for change in one["changes"]),
+    }  # fmt: skip
+
+
 # --- an oracle: a table, by its cells ---
 
 
@@ -224,6 +234,27 @@ def test_columns_are_what_json_says(kept, seed):
             signs = [{name: cell and str(cell).replace("…", "...") for name, cell in row.items()} for row in rows]
             assert shown.stdout == table(columns, signs), (args, columns)
     assert len(seen) > 20
+
+
+@pytest.mark.parametrize("seed", seeds(1, 30))
+def test_what_is_tried(sandbox, mounted, seed):
+    chance = random.Random(seed)
+    sandbox.write("a", "1\n")
+    sandbox.write("b", "2\n")
+    for line in "echo 2 > a; echo 漢字 > new; rm b", "echo \x1b[31m > c; exit 3", "echo a line\necho another > a":
+        sandbox.shfs("try", "sh", "-c", line, check=False)
+    sandbox.write("a", "changed meanwhile\n")
+    rows = [of_try(one, sandbox.project) for one in json.loads(sandbox.shfs("try", "list", "--json").stdout)["tries"]]
+    assert len(rows) == 3 and sum(row["conflicts"] for row in rows) == 2
+    names = columns_of(sandbox.shfs, "try")
+    for _ in range(6):
+        columns = chance.sample(names, chance.randint(1, len(names)))
+        assert sandbox.shfs("try", "list", "-o", ",".join(columns)).stdout == table(columns, rows), columns
+    for args in ["try", "-o", "try", "true"], ["try", "diff", "-o", "try"], ["try", "list", "-o", "nosuch"]:
+        assert "--output" in sandbox.shfs(*args, check=2).stderr
+    for _ in rows:
+        sandbox.shfs("try", "drop")
+    assert sandbox.shfs("try", "list", "-o", "try").stdout == ""
 
 
 def test_usual_columns_and_more(kept):
