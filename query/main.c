@@ -4,6 +4,7 @@
 #include "query/base/model.h"
 #include "query/history/version-spec.h"
 #include "query/remote/demand/demand.h"
+#include "query/table/table.h"
 #include "query/team/ask.h"
 
 #include "common/buf.h"
@@ -482,6 +483,9 @@ static int run_command_line(struct shfs_context *ctx, int argc, char **argv)
 	if (code >= 0)
 		return code;
 	code = check_operands(command, argc, argv);
+	if (code)
+		return code;
+	code = shfs_output_columns ? shfs_table_check(command) : 0;
 	if (code)
 		return code;
 	ctx->at_once = command->at_once;

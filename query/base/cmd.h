@@ -29,6 +29,19 @@ struct shfs_option {
 
 #define SHFS_OPTIONS_MAX 31 /* of one command */
 
+enum shfs_column_kind {
+	SHFS_COLUMN_SHORT,
+	SHFS_COLUMN_NUMBER, /* at the right */
+	SHFS_COLUMN_CUT,    /* text of any length: cut to fit a terminal */
+};
+
+/* A column of the table that a command lists its rows in (query/table/table.h). */
+struct shfs_column {
+	const char *name; /* as in --json where that has it */
+	const char *help; /* one line, no full stop */
+	enum shfs_column_kind kind;
+};
+
 struct shfs_context; /* what the common options and the environment say */
 
 struct shfs_command {
@@ -37,6 +50,8 @@ struct shfs_command {
 	const char *summary;     /* one line for the list of commands */
 	const char *description; /* for --help; may hold newlines */
 	struct shfs_option options[SHFS_OPTIONS_MAX + 1]; /* ends with a NULL name */
+	const struct shfs_column *columns; /* of --output; ends with a NULL name */
+	const char *usual_columns;         /* "id,time" */
 	struct {
 		int min, max; /* -1: any number */
 	} operands;
@@ -92,6 +107,15 @@ extern const char *shfs_db_url;
 	{                                                                                \
 		"db", 0, "URL", "ask a team's database: what others have shared",        \
 			.text = &shfs_db_url                                             \
+	}
+
+/* The option of commands with columns, and its value. */
+extern const char *shfs_output_columns;
+#define SHFS_OUTPUT_OPTION                                                               \
+	{                                                                                \
+		"output", 'o', "COLUMNS",                                                \
+			"a table of these, with commas; +COLUMN adds one",               \
+			.text = &shfs_output_columns                                     \
 	}
 
 /* --- the context --- */

@@ -93,6 +93,12 @@ void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out)
 		shfs_buf_str(out, "\nOptions:\n");
 		add_options(out, command->options);
 	}
+	if (command->columns) {
+		shfs_buf_printf(out, "\nColumns of --output (usual: %s):\n",
+		                command->usual_columns);
+		for (const struct shfs_column *c = command->columns; c->name; c++)
+			add_help_row(out, c->name, c->help, 12);
+	}
 	shfs_buf_str(out, "\nOptions of every command:\n");
 	add_options(out, shfs_common_options);
 }

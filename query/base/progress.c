@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/base/progress.h"
 
+#include "common/debug.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -101,11 +103,15 @@ void shfs_progress_bytes(uint64_t done, uint64_t all)
 
 void shfs_progress_end(void)
 {
-	if (!progress.what)
+	const char *what = progress.what;
+
+	if (!what)
 		return;
 	pthread_mutex_lock(&progress.mutex);
 	progress.what = NULL;
 	pthread_cond_signal(&progress.ended);
 	pthread_mutex_unlock(&progress.mutex);
 	pthread_join(progress.thread, NULL);
+	shfs_debug(QUERY, "%s: ended at %" PRIu64 " of %" PRIu64 " bytes", what,
+	           (uint64_t)progress.done, (uint64_t)progress.all);
 }

@@ -13,7 +13,36 @@ struct finder {
 	struct shfs_rules *rules;
 	void (*found)(void *arg, const struct shfs_secret *secret);
 	void *arg;
+	void (*progress)(uint64_t done, uint64_t all); /* NULL: nobody waits to see it */
+	uint64_t done, all;                            /* bytes of text */
 };
+
+/* The bytes of all that the functions below look at. */
+static const char measure[] =
+	"SELECT (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM v_command)"
+	" + (SELECT coalesce(sum(length(CAST(d.definition AS BLOB))), 0)"
+	" FROM v_definition d JOIN v_command c USING (command_id))"
+	" + (SELECT coalesce(sum(length(CAST(argv AS BLOB))), 0) FROM v_process)"
+	" + (SELECT coalesce(sum(length(CAST(environment AS BLOB))), 0) FROM v_process)"
+	" + (SELECT coalesce(sum(length(CAST(path AS BLOB))), 0) FROM v_file)";
+
+static int measure_texts(struct finder *f)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index, measure, &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	f->all = r > 0 ? (uint64_t)shfs_rows_int(rows, 0) : 0;
+	return MIN(r, 0);
+}
+
+static void count_looked_at(struct finder *f, size_t bytes)
+{
+	f->done += bytes;
+	if (f->progress)
+		f->progress(f->done, f->all);
+}
 
 /* Is there a secret in the text of this column? Or a negative errno. */
 static int has_secret(struct finder *f, struct shfs_rows *rows, int column,
@@ -33,6 +62,7 @@ static int find_commands(struct finder *f)
 	                       "SELECT text, id FROM v_command ORDER BY begin_ns", &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		count_looked_at(f, shfs_rows_bytes(rows, 0));
 		r = has_secret(f, rows, 0, false);
 		if (r > 0)
 			f->found(f->arg, &(struct shfs_secret){
@@ -62,6 +92,7 @@ static int find_parts(struct finder *f)
 		const char *id = shfs_rows_text(rows, 2);
 
 		r = 0;
+		count_looked_at(f, shfs_rows_bytes(rows, 0) + shfs_rows_bytes(rows, 1));
 		if (*id && !strcmp(id, last))
 			continue;
 		r = has_secret(f, rows, 0, true) ?: has_secret(f, rows, 1, true);
@@ -134,6 +165,7 @@ static int find_secret_files(struct finder *f)
 		const char *path = shfs_rows_text(rows, 0);
 
 		r = 0;
+		count_looked_at(f, shfs_rows_bytes(rows, 0));
 		if (!is_secret_path(f, path, shfs_rows_text(rows, 1)))
 			continue;
 		if (shfs_rows_int(rows, 3))
@@ -145,13 +177,17 @@ static int find_secret_files(struct finder *f)
 
 int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config,
                       void (*found)(void *arg, const struct shfs_secret *secret),
-                      void *arg)
+                      void *arg, void (*progress)(uint64_t done, uint64_t all))
 {
-	struct finder f = { .index = index, .found = found, .arg = arg };
+	struct finder f = {
+		.index = index, .found = found, .arg = arg, .progress = progress
+	};
 	int r = shfs_secrets_redactor(config, &f.redactor);
 
 	if (!r)
 		r = shfs_rules_new(config, NULL, &f.rules);
+	if (!r && progress)
+		r = measure_texts(&f);
 	if (!r)
 		r = find_commands(&f);
 	if (!r)

@@ -16,8 +16,10 @@ struct shfs_secret {
 	                      * content; NULL: path is */
 };
 
-/* Reports each command and each file once; neither is set for a process of no command. A
- * negative errno. */
+/* Reports each command and each file once; neither is set for a process of no command.
+ * progress is called with how many bytes of text were looked at, and how many there are;
+ * NULL: they are not counted. A negative errno. */
 _must_check_ int
 shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config,
-                  void (*found)(void *arg, const struct shfs_secret *secret), void *arg);
+                  void (*found)(void *arg, const struct shfs_secret *secret), void *arg,
+                  void (*progress)(uint64_t done, uint64_t all));

@@ -358,11 +358,40 @@ static void complete_key_value(const char *cur, const char *name)
 	}
 }
 
+/* Is this one of the names in the list of len bytes? */
+static bool is_listed(const char *list, size_t len, const char *name)
+{
+	for (const char *end = list + len; list < end; list += strcspn(list, ",") + 1)
+		if (!strncasecmp(list, name, strlen(name)) && list[strlen(name)] == ',')
+			return true;
+	return false;
+}
+
+/* The names of columns that a list of them does not have yet. */
+static void complete_columns(const char *cur, const struct shfs_column *columns)
+{
+	const char *comma = strrchr(cur, ',');
+	int plus = *cur == '+', begin = comma ? (int)(comma - cur) + 1 : plus;
+
+	for (const struct shfs_column *c = columns; c && c->name; c++) {
+		_cleanup_buf_ struct shfs_buf word = { 0 };
+
+		if (is_listed(cur + plus, begin - plus, c->name))
+			continue;
+		shfs_buf_printf(&word, "%.*s%s", begin, cur, c->name);
+		if (!word.failed)
+			candidate(cur, word.data, c->help);
+	}
+}
+
 static void complete_value(struct shfs_context *ctx, const char *cur,
+                           const struct shfs_command *command,
                            const struct shfs_option *opt)
 {
 	complete_words(cur, opt->arg);
-	if (!strcmp(opt->arg, "DIR") || !strcmp(opt->arg, "[=DIR]"))
+	if (!strcmp(opt->arg, "COLUMNS"))
+		complete_columns(cur, command->columns);
+	else if (!strcmp(opt->arg, "DIR") || !strcmp(opt->arg, "[=DIR]"))
 		puts(":directories");
 	else if (!strcmp(opt->arg, "FILE") || !strcmp(opt->arg, "PATH"))
 		puts(":files");
@@ -495,7 +524,7 @@ static void complete_option(struct shfs_context *ctx, const struct line *line,
 		if (!opt || !opt->arg)
 			return;
 		puts(":behind =");
-		complete_value(ctx, equals + 1, opt);
+		complete_value(ctx, equals + 1, line->command, opt);
 		return;
 	}
 	if (line->command)
@@ -513,7 +542,7 @@ static int run_complete(struct shfs_context *ctx, int argc, char **argv)
 	if (!line.command && line.n_operands) /* there is no such command */
 		return SHFS_EXIT_OK;
 	if (line.waiting)
-		complete_value(ctx, cur, line.waiting);
+		complete_value(ctx, cur, line.command, line.waiting);
 	else if (cur[0] == '-' && !line.only_operands)
 		complete_option(ctx, &line, cur);
 	else if (!line.command)

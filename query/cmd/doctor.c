@@ -617,10 +617,13 @@ static void check_secrets(struct doctor *d, struct shfs_index *index)
 	struct secrets s = { .doctor = d };
 	const struct shfs_config *config;
 	int code = 0, r;
+	bool shown;
 
 	config = shfs_context_config(d->ctx, &code);
-	shfs_progress_begin("looking for secrets");
-	r = config ? shfs_secrets_find(index, config, say_secret, &s) : -ENOMEM;
+	shown = shfs_progress_begin("looking for secrets");
+	r = config ? shfs_secrets_find(index, config, say_secret, &s,
+	                               shown ? shfs_progress_bytes : NULL)
+	           : -ENOMEM;
 	shfs_progress_end();
 	if (r)
 		report_finding(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s",

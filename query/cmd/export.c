@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs export`: write the commands behind files as a script or a workflow. */
 #include "query/export/export.h"
-#include "query/base/progress.h"
 #include "query/base/whole-file.h"
 #include "query/bundle/bundle.h"
 #include "query/export/archive.h"
@@ -217,16 +216,6 @@ static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
 	return code;
 }
 
-static int write_tar(struct shfs_context *ctx, int n, char **paths, int fd, bool *written)
-{
-	int code;
-
-	shfs_progress_begin("writing the archive");
-	code = shfs_archive_write(ctx, n, paths, opts.with_data, fd, written);
-	shfs_progress_end();
-	return code;
-}
-
 /* Writes the tar to something that is no regular file: a pipe, /dev/null. */
 static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 {
@@ -236,7 +225,8 @@ static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 
 	if (code)
 		return code;
-	code = write_tar(ctx, n, paths, fileno(x.file), &written);
+	code = shfs_archive_write(ctx, n, paths, opts.with_data, fileno(x.file),
+	                          &written);
 	closed = close_export_output(&x);
 	return code ?: closed;
 }
@@ -262,7 +252,7 @@ static int export_tar(struct shfs_context *ctx, int n, char **paths)
 		return stream_tar(ctx, n, paths);
 	if (r)
 		return shfs_fail_output(opts.output, -r);
-	code = write_tar(ctx, n, paths, file.fd, &written);
+	code = shfs_archive_write(ctx, n, paths, opts.with_data, file.fd, &written);
 	r = written ? shfs_whole_file_finish(&file) : 0;
 	return r ? shfs_fail_output(opts.output, -r) : code;
 }

@@ -4,15 +4,17 @@
  * wrote.
  */
 #include "query/base/cmd.h"
-#include "query/history/entry.h"
+#include "query/history/entry-columns.h"
 #include "query/history/filter.h"
 #include "query/history/gap.h"
+#include "query/table/table.h"
 
 #include "common/path.h"
 
 #include <errno.h>
 #include <string.h>
 
+#define NOTE_MAX 1000  /* columns of a note in a table */
 #define USES_MAX 20000 /* accesses of one command that are summed up in text output */
 
 static struct shfs_filter filter;
@@ -67,7 +69,87 @@ struct output {
 	size_t next_gap;
 	struct shfs_json json;
 	struct shfs_buf text;
+	struct shfs_table *table; /* with --output */
 };
+
+/* --- the table --- */
+
+enum {
+	COLUMN_WROTE = SHFS_ENTRY_COLUMNS,
+	COLUMN_READ,
+	COLUMN_NOTE,
+};
+
+static const struct shfs_column columns[] = {
+	SHFS_ENTRY_COLUMN_ROWS,
+	[COLUMN_WROTE] = { "wrote", "versions that it made", SHFS_COLUMN_CUT },
+	[COLUMN_READ] = { "read", "versions that it read", SHFS_COLUMN_CUT },
+	[COLUMN_NOTE] = { "note", "its tags and its note", SHFS_COLUMN_CUT },
+	{ NULL },
+};
+
+struct history_row {
+	struct shfs_index *index;
+	const struct shfs_entry *entry;
+};
+
+static void list_uses(const struct shfs_uses *uses, bool made, struct shfs_buf *out)
+{
+	for (size_t i = 0; i < uses->n; i++) {
+		const struct shfs_use *use = &uses->list[i];
+
+		if (!(made ? use->made_n : use->read_n))
+			continue;
+		shfs_buf_str(out, out->len ? ", " : "");
+		shfs_show_version(out, use->path, made ? use->made_n : use->read_n);
+	}
+}
+
+static int history_cell(void *arg, int column, struct shfs_buf *out)
+{
+	const struct history_row *row = arg;
+
+	switch (column) {
+	case COLUMN_WROTE:
+	case COLUMN_READ:
+		list_uses(&row->entry->uses, column == COLUMN_WROTE, out);
+		return 0;
+	case COLUMN_NOTE:
+		shfs_notes_show(out, &shfs_style_none, &row->entry->notes, NOTE_MAX);
+		return 0;
+	default:
+		return shfs_entry_cell(row->index, row->entry, column, out);
+	}
+}
+
+/* Loads what the table has, and no uses of files where none are shown. */
+static int load_row(struct output *o, bool is_process, int64_t id, struct shfs_entry *out)
+{
+	int r;
+
+	if (shfs_table_has(o->table, COLUMN_WROTE) ||
+	    shfs_table_has(o->table, COLUMN_READ))
+		return shfs_entry_load(o->index, is_process, id, 0, out);
+	out->is_process = is_process;
+	if (is_process)
+		return shfs_process_load(o->index, id, &out->process);
+	r = shfs_command_load(o->index, id, &out->command);
+	if (r > 0)
+		r = shfs_notes_of_command(o->index, &out->command, &out->notes) ?: r;
+	return r;
+}
+
+static int print_table(struct output *o)
+{
+	int r = shfs_table_print(o->ctx, o->table, false);
+
+	if (o->gaps.n)
+		shfs_warn("there %s %zu gap%s in the recording, which shfs history shows "
+		          "without --output",
+		          o->gaps.n == 1 ? "is" : "are", o->gaps.n,
+		          shfs_plural(o->gaps.n));
+	return r;
+}
 
 /* --- gaps --- */
 
@@ -127,6 +209,9 @@ static void put_gaps(struct output *o, int64_t time_ns)
 
 static int put_entry(struct output *o, const struct shfs_entry *entry)
 {
+	if (o->table)
+		return shfs_table_add(o->table, history_cell,
+		                      &(struct history_row){ o->index, entry });
 	if (json) {
 		shfs_json_object(&o->json, NULL);
 		shfs_entry_json(&o->json, entry);
@@ -145,6 +230,8 @@ static int put_entry(struct output *o, const struct shfs_entry *entry)
 
 static void begin_output(struct output *o)
 {
+	if (o->table)
+		return;
 	shfs_context_pager(o->ctx);
 	o->view = (struct shfs_entry_view){
 		.style = shfs_style_of(o->ctx),
@@ -162,6 +249,8 @@ static int end_output(struct output *o)
 {
 	bool all = !filter.limit || (int64_t)o->n < filter.limit;
 
+	if (o->table)
+		return print_table(o);
 	if (!json) {
 		if (o->n && all)
 			put_gaps(o, filter.reverse ? INT64_MAX : INT64_MIN);
@@ -181,9 +270,12 @@ static int show_history_rows(struct output *o, struct shfs_rows *rows)
 
 	while ((r = shfs_rows_next(rows)) > 0) {
 		_cleanup_entry_ struct shfs_entry entry = { 0 };
+		bool is_process = shfs_rows_int(rows, 0);
+		int64_t id = shfs_rows_int(rows, 1);
 
-		r = shfs_entry_load(o->index, shfs_rows_int(rows, 0),
-		                    shfs_rows_int(rows, 1), json ? 0 : USES_MAX, &entry);
+		r = o->table ? load_row(o, is_process, id, &entry)
+		             : shfs_entry_load(o->index, is_process, id,
+		                               json ? 0 : USES_MAX, &entry);
 		if (r > 0) {
 			if (!o->n && !json)
 				begin_output(o);
@@ -253,12 +345,15 @@ static int run_history(struct shfs_context *ctx, struct shfs_index *index, int a
 		r = shfs_query_open(&query, index, &rows);
 	if (!r)
 		r = load_gaps(&o);
+	if (!r && shfs_output_columns)
+		r = shfs_table_open(&shfs_cmd_history, &o.table);
 	if (!r && json)
 		begin_output(&o);
 	if (!r)
 		r = show_history_rows(&o, rows);
 	if (!r)
 		r = end_output(&o);
+	shfs_table_close(o.table);
 	shfs_gaps_clear(&o.gaps);
 	shfs_buf_free(&o.text);
 	shfs_json_free(&o.json);
@@ -299,9 +394,12 @@ const struct shfs_command shfs_cmd_history = {
 	  "also commands that touched no files, programs that no shell ran, files of "
 	  ".git",
 	  .flag = &filter.all },
+	SHFS_OUTPUT_OPTION,
 	SHFS_DB_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	},
+	.columns = columns,
+	.usual_columns = "id,begin,status,text",
 	.operands = { 0, -1 },
 	.option = set_history_option,
 	.at_once = true,

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs log`: list the versions of a file, newest first, and the command behind each. */
 #include "query/base/cmd.h"
+#include "query/base/time.h"
 #include "query/history/diff.h"
+#include "query/history/entry-columns.h"
 #include "query/history/fold.h"
 #include "query/history/version-show.h"
 #include "query/history/version-spec.h"
 #include "query/screen/log-screen.h"
+#include "query/table/table.h"
 
 #include "common/quote.h"
 
@@ -25,6 +28,7 @@ struct log {
 	struct shfs_version_view view;
 	struct shfs_buf out;
 	struct shfs_json json;
+	struct shfs_table *table; /* with --output */
 	struct shfs_gone_list gone;
 	int64_t n_entries;
 };
@@ -73,6 +77,160 @@ static int put_gone(struct log *l, const struct shfs_version *v)
 		else if (!one->back && !one->n_same)
 			r = json_one_gone(l, one);
 	return r;
+}
+
+/* --- the table --- */
+
+#define NOTE_MAX 1000 /* columns of a note in a table */
+
+enum {
+	COLUMN_N = SHFS_ENTRY_COLUMNS,
+	COLUMN_VERSIONS,
+	COLUMN_PATH,
+	COLUMN_TIME,
+	COLUMN_SIZE,
+	COLUMN_MODE,
+	COLUMN_MTIME,
+	COLUMN_SOURCE,
+	COLUMN_ORIGIN,
+	COLUMN_OBJECT,
+	COLUMN_NOT_ARCHIVED,
+	COLUMN_GONE,
+	COLUMN_NOTE,
+};
+
+static const struct shfs_column columns[] = {
+	SHFS_ENTRY_COLUMN_ROWS,
+	[COLUMN_N] = { "n", "the number of the version", SHFS_COLUMN_NUMBER },
+	[COLUMN_VERSIONS] = { "versions", "how many this entry stands for",
+	                      SHFS_COLUMN_NUMBER },
+	[COLUMN_PATH] = { "path", "of the file", SHFS_COLUMN_CUT },
+	[COLUMN_TIME] = { "time", "when it came to be" },
+	[COLUMN_SIZE] = { "size", "of its content", SHFS_COLUMN_NUMBER },
+	[COLUMN_MODE] = { "mode", "its permissions" },
+	[COLUMN_MTIME] = { "mtime", "its time of modification" },
+	[COLUMN_SOURCE] = { "source", "written, renamed, linked or found" },
+	[COLUMN_ORIGIN] = { "origin", "the version whose content it got",
+	                    SHFS_COLUMN_CUT },
+	[COLUMN_OBJECT] = { "object", "the name of its content in the store" },
+	[COLUMN_NOT_ARCHIVED] = { "not_archived", "why there is no content",
+	                          SHFS_COLUMN_CUT },
+	[COLUMN_GONE] = { "gone", "how it left its path", SHFS_COLUMN_CUT },
+	[COLUMN_NOTE] = { "note", "its tags and its note", SHFS_COLUMN_CUT },
+	{ NULL },
+};
+
+struct log_row {
+	struct log *log;
+	const struct shfs_version *newest, *oldest;
+	const struct shfs_entry *doer; /* NULL: not known */
+};
+
+static void show_leaving(const struct shfs_gone_list *gone, int64_t n,
+                         struct shfs_buf *out)
+{
+	const struct shfs_gone *one = shfs_gone_find(gone, n);
+
+	for (; one; one = shfs_gone_next(gone, one)) {
+		if (one->back || one->n_same)
+			continue;
+		shfs_buf_str(out, out->len ? ", " : "");
+		shfs_buf_str(out, one->path2 ? "renamed to " : "deleted");
+		if (one->path2)
+			shfs_show_path(out, one->path2);
+	}
+}
+
+static int log_notes_cell(const struct log_row *row, struct shfs_buf *out)
+{
+	_cleanup_notes_ struct shfs_notes notes = { 0 };
+	int r = shfs_notes_of_version(row->log->index, row->newest, &notes);
+
+	shfs_notes_show(out, &shfs_style_none, &notes, NOTE_MAX);
+	return r;
+}
+
+static int log_origin_cell(const struct log_row *row, struct shfs_buf *out)
+{
+	_cleanup_version_ struct shfs_version origin = { 0 };
+	int64_t id = row->newest->origin_version_id;
+	int r = id ? shfs_version_load(row->log->index, id, &origin) : 0;
+
+	if (r > 0)
+		shfs_show_version(out, origin.path, origin.n);
+	return MIN(r, 0);
+}
+
+static void log_version_cell(const struct shfs_version *v, int column,
+                             struct shfs_buf *out)
+{
+	char object[44];
+
+	switch (column) {
+	case COLUMN_N:
+		shfs_buf_int(out, v->n);
+		break;
+	case COLUMN_PATH:
+		shfs_quote_display(out, v->path, strlen(v->path));
+		break;
+	case COLUMN_TIME:
+		shfs_time_show(out, v->time_ns);
+		break;
+	case COLUMN_SIZE:
+		shfs_show_size(out, v->size);
+		break;
+	case COLUMN_MODE:
+		shfs_buf_printf(out, "%04o", v->mode & 07777);
+		break;
+	case COLUMN_MTIME:
+		shfs_time_show(out, v->mtime_ns);
+		break;
+	case COLUMN_SOURCE:
+		shfs_buf_str(out, v->source);
+		break;
+	case COLUMN_OBJECT:
+		if (v->flags & SHFS_CONTENT_OBJECT)
+			shfs_object_name(&v->object, object);
+		shfs_buf_str(out, v->flags & SHFS_CONTENT_OBJECT ? object : "");
+		break;
+	case COLUMN_NOT_ARCHIVED:
+		shfs_buf_str(out, shfs_version_why_not_archived(v->flags) ?: "");
+		break;
+	default:
+		break;
+	}
+}
+
+static int log_cell(void *arg, int column, struct shfs_buf *out)
+{
+	const struct log_row *row = arg;
+
+	switch (column) {
+	case COLUMN_VERSIONS:
+		shfs_buf_int(out, row->newest->n - row->oldest->n + 1);
+		return 0;
+	case COLUMN_ORIGIN:
+		return log_origin_cell(row, out);
+	case COLUMN_GONE:
+		show_leaving(&row->log->gone, row->newest->n, out);
+		return 0;
+	case COLUMN_NOTE:
+		return log_notes_cell(row, out);
+	}
+	if (column < SHFS_ENTRY_COLUMNS)
+		return shfs_entry_cell(row->log->index, row->doer, column, out);
+	log_version_cell(row->newest, column, out);
+	return 0;
+}
+
+static int add_log_row(struct log *l, const struct shfs_version *newest,
+                       const struct shfs_version *oldest)
+{
+	_cleanup_entry_ struct shfs_entry doer = { 0 };
+	int r = shfs_doer_load(l->index, newest->command_id, newest->process_id, &doer);
+	struct log_row row = { l, newest, oldest, r > 0 ? &doer : NULL };
+
+	return r < 0 ? r : shfs_table_add(l->table, log_cell, &row);
 }
 
 /* --- the patch --- */
@@ -149,6 +307,8 @@ static int show_log_entry(struct log *l, const struct shfs_version *v,
 
 	if (opts.json)
 		return json_log_version(l, v);
+	if (l->table)
+		return add_log_row(l, v, oldest);
 	if (l->n_entries && opts.patch)
 		shfs_buf_char(&l->out, '\n');
 	if (!opts.reverse)
@@ -198,6 +358,12 @@ static int put_log(struct log *l, const struct shfs_version *last)
 {
 	int r;
 
+	if (shfs_output_columns) {
+		r = shfs_table_open(&shfs_cmd_log, &l->table);
+		if (!r)
+			r = show_log_versions(l, last);
+		return r ? r : shfs_table_print(l->ctx, l->table, false);
+	}
 	if (!opts.json) {
 		shfs_context_pager(l->ctx);
 		l->view = (struct shfs_version_view){ l->index, shfs_style_of(l->ctx),
@@ -245,6 +411,10 @@ static int browse(struct log *l, const struct shfs_version *last)
 
 static int check_log_options(struct shfs_context *ctx, int argc)
 {
+	if (shfs_output_columns && (opts.patch || opts.interactive)) {
+		shfs_error("--output goes with neither --patch nor --interactive");
+		return SHFS_EXIT_USAGE;
+	}
 	if (!opts.patch && !opts.interactive) /* these run diff */
 		shfs_context_alone(ctx);
 	return 0;
@@ -268,6 +438,7 @@ static int run_log(struct shfs_context *ctx, struct shfs_index *index, int argc,
 	if (code)
 		return code;
 	r = put_log(&l, &last);
+	shfs_table_close(l.table);
 	shfs_gone_clear(&l.gone);
 	shfs_buf_free(&l.out);
 	shfs_json_free(&l.json);
@@ -291,9 +462,12 @@ const struct shfs_command shfs_cmd_log = {
 	{ "reverse", 'r', NULL, "oldest first", .flag = &opts.reverse },
 	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
 	  .flag = &opts.interactive },
+	SHFS_OUTPUT_OPTION,
 	SHFS_DB_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
+	.columns = columns,
+	.usual_columns = "n,time,size,id,text",
 	.operands = { 1, 1 },
 	.at_once = true,
 	.check = check_log_options,

@@ -10,6 +10,7 @@
 #include "query/base/projects.h"
 #include "query/base/time.h"
 #include "query/history/diff.h"
+#include "query/table/table.h"
 #include "query/try/changes.h"
 #include "query/try/inside.h"
 #include "query/try/keep.h"
@@ -413,6 +414,75 @@ static int try_command(struct shfs_context *ctx, const struct shfs_store *store,
 
 /* --- try list --- */
 
+enum { N, COMMAND, PROJECT, BEGAN, ENDED, STATUS, RUNNING, MADE, CHANGED, REMOVED, LOST };
+
+static const struct shfs_column columns[] = {
+	[N] = { "try", "its number", SHFS_COLUMN_NUMBER },
+	[COMMAND] = { "command", "that was tried", SHFS_COLUMN_CUT },
+	[PROJECT] = { "project", "the directory below the layer", SHFS_COLUMN_CUT },
+	[BEGAN] = { "began", "when it began" },
+	[ENDED] = { "ended", "when it ended" },
+	[STATUS] = { "status", "its exit status", SHFS_COLUMN_NUMBER },
+	[RUNNING] = { "running", "yes or no" },
+	[MADE] = { "made", "how many files it made", SHFS_COLUMN_NUMBER },
+	[CHANGED] = { "changed", "how many it changed", SHFS_COLUMN_NUMBER },
+	[REMOVED] = { "removed", "how many it removed", SHFS_COLUMN_NUMBER },
+	[LOST] = { "conflicts", "how many of them others have changed meanwhile",
+	           SHFS_COLUMN_NUMBER },
+	{ NULL },
+};
+
+struct try_row {
+	struct shfs_layer *layer;
+	const struct shfs_changes *changes;
+};
+
+static int try_cell(void *arg, int column, struct shfs_buf *out)
+{
+	const struct try_row *row = arg;
+	struct shfs_layer *layer = row->layer;
+	struct counts counts = count_changes(row->changes);
+
+	switch (column) {
+	case N:
+		shfs_buf_int(out, layer->n);
+		break;
+	case COMMAND:
+		shfs_quote_display(out, layer->command, strlen(layer->command));
+		break;
+	case PROJECT:
+		shfs_quote_display(out, layer->project, strlen(layer->project));
+		break;
+	case BEGAN:
+		shfs_time_show(out, layer->began_ns);
+		break;
+	case ENDED:
+		if (layer->ended_ns)
+			shfs_time_show(out, layer->ended_ns);
+		break;
+	case STATUS:
+		if (layer->ended_ns)
+			shfs_buf_int(out, layer->status);
+		break;
+	case RUNNING:
+		shfs_buf_str(out, shfs_layer_runs(layer) ? "yes" : "no");
+		break;
+	case MADE:
+		shfs_buf_int(out, (int64_t)counts.made);
+		break;
+	case CHANGED:
+		shfs_buf_int(out, (int64_t)counts.changed);
+		break;
+	case REMOVED:
+		shfs_buf_int(out, (int64_t)counts.removed);
+		break;
+	case LOST:
+		shfs_buf_int(out, (int64_t)row->changes->conflicts);
+		break;
+	}
+	return 0;
+}
+
 static bool list_text(struct shfs_layer *layer, const struct shfs_changes *changes)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -435,7 +505,9 @@ static bool list_text(struct shfs_layer *layer, const struct shfs_changes *chang
 	return shfs_show_flush(&out);
 }
 
-static int list_layer(const struct shfs_store *store, int64_t n, struct shfs_json *json)
+/* Adds it to the table or to the document, or shows it. An exit code. */
+static int list_layer(const struct shfs_store *store, int64_t n, struct shfs_table *table,
+                      struct shfs_json *json)
 {
 	_cleanup_layer_ struct shfs_layer layer = { .dirfd = -1, .lock_fd = -1 };
 	_cleanup_changes_ struct shfs_changes changes = { 0 };
@@ -446,6 +518,11 @@ static int list_layer(const struct shfs_store *store, int64_t n, struct shfs_jso
 	code = find_changes(&layer, &changes);
 	if (code)
 		return code;
+	if (table &&
+	    shfs_table_add(table, try_cell, &(struct try_row){ &layer, &changes }))
+		return shfs_no_memory(), SHFS_EXIT_FAILURE;
+	if (table)
+		return 0;
 	if (!opts.json)
 		return list_text(&layer, &changes) ? 0 : SHFS_EXIT_FAILURE;
 	shfs_json_object(json, NULL);
@@ -454,13 +531,16 @@ static int list_layer(const struct shfs_store *store, int64_t n, struct shfs_jso
 	return 0;
 }
 
-static int list_layers(const struct shfs_store *store)
+static int list_layers(struct shfs_context *ctx, const struct shfs_store *store)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
+	_cleanup_table_ struct shfs_table *table = NULL;
 	_cleanup_free_ int64_t *numbers = NULL;
 	size_t n;
 	int r = shfs_layers_list(store, &numbers, &n), worst = 0;
 
+	if (!r && shfs_output_columns)
+		r = shfs_table_open(&shfs_cmd_try, &table);
 	if (r) {
 		shfs_error("cannot list what was tried: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
@@ -468,15 +548,17 @@ static int list_layers(const struct shfs_store *store)
 	shfs_json_begin(&json, "try");
 	shfs_json_array(&json, "tries");
 	for (size_t i = 0; i < n; i++) {
-		int code = list_layer(store, numbers[i], &json);
+		int code = list_layer(store, numbers[i], table, &json);
 
 		worst = worst ? worst : code;
 	}
 	shfs_json_array_end(&json);
 	if (opts.json && !shfs_json_end(&json))
 		return SHFS_EXIT_FAILURE;
-	if (!n && !opts.json)
+	if (!n && !opts.json && !table)
 		puts("nothing is being tried; shfs try COMMAND begins");
+	if (table && shfs_table_print(ctx, table, false))
+		worst = worst ? worst : SHFS_EXIT_FAILURE;
 	return worst;
 }
 
@@ -795,7 +877,7 @@ static int run_try(struct shfs_context *ctx, int argc, char **argv)
 	if (runs)
 		return try_command(ctx, store, argc, argv);
 	if (!strcmp(opts.verb, "list"))
-		return list_layers(store);
+		return list_layers(ctx, store);
 	if (!strcmp(opts.verb, "diff"))
 		return diff_layer(ctx, store, argc, argv);
 	if (!strcmp(opts.verb, "keep"))
@@ -819,6 +901,8 @@ static int check_try(struct shfs_context *ctx, int argc)
 		shfs_error("--brief is for diff");
 	else if (opts.json && !is_list && !is_diff)
 		shfs_error("--json is for list and diff");
+	else if (shfs_output_columns && !is_list)
+		shfs_error("--output is for list");
 	else if (is_list && argc)
 		shfs_error("shfs try list takes no arguments");
 	else
@@ -848,8 +932,11 @@ const struct shfs_command shfs_cmd_try = {
 	  .flag = &opts.dry_run },
 	{ "partly", 0, NULL, "keep: leave out what others have changed meanwhile",
 	  .flag = &opts.partly },
+	SHFS_OUTPUT_OPTION,
 	{ "json", 0, NULL, "list, diff: for programs (docs/json.md)", .flag = &opts.json },
 	},
+	.columns = columns,
+	.usual_columns = "try,began,status,made,changed,removed,command",
 	.on_demand = true,
 	.operands = { 0, -1 },
 	.rest = true,

@@ -3,6 +3,7 @@
 
 #include "query/base/model.h"
 #include "query/base/mounts.h"
+#include "query/base/progress.h"
 #include "query/export/libarchive.h"
 #include "query/export/raw.h"
 
@@ -174,11 +175,22 @@ static void part_clear(struct part *p)
 
 /* --- the archive --- */
 
+struct sized {
+	struct shfs_object_id id;
+	uint64_t size_bytes;
+};
+
 struct out {
 	struct shfs_store *store;
 	struct shfs_raw *raw;
 	struct archive *tar;
 	int object; /* a temporary file for one object at a time */
+	/* if the progress is shown: sizes of contents, as records have them, and how many
+	 * bytes of contents were written of how many */
+	struct sized *sized;
+	size_t n_sized, cap_sized;
+	bool counts;
+	uint64_t done, all;
 	uint64_t missing, damaged;
 	struct shfs_objects pruned; /* tombstones for objects of the exported journal */
 	struct shfs_buf alive;      /* segments of recordings that go on, one in each
@@ -284,6 +296,8 @@ static int write_pieces(struct out *o)
 		if (r)
 			return r;
 		at += n;
+		if (o->counts)
+			shfs_progress_bytes(o->done += (uint64_t)n, o->all);
 	}
 	return (int)n;
 }
@@ -314,9 +328,39 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 static void give_object(struct shfs_bytes path, struct shfs_bytes path2,
                         struct shfs_content *content, void *arg)
 {
-	const struct out *o = arg;
+	struct out *o = arg;
 
 	shfs_raw_give(o->raw, path, path2, content);
+	if (!o->counts || !(content->flags & SHFS_CONTENT_OBJECT))
+		return;
+	if (MAKE_ROOM(o->sized, o->n_sized, o->cap_sized))
+		o->sized[o->n_sized++] = (struct sized){ content->object, content->size };
+	else
+		o->counts = false;
+}
+
+static int compare_sized(const void *a, const void *b)
+{
+	return shfs_object_compare(&((const struct sized *)a)->id,
+	                           &((const struct sized *)b)->id);
+}
+
+/* Sums up what the contents take that come now. */
+static void measure_objects(const struct shfs_object_id *ids, size_t n, void *arg)
+{
+	struct out *o = arg;
+
+	if (!o->counts || !o->n_sized)
+		return;
+	qsort(o->sized, o->n_sized, sizeof(*o->sized), compare_sized);
+	for (size_t i = 0; i < n; i++) {
+		struct sized key = { .id = ids[i] };
+		const struct sized *found =
+			bsearch(&key, o->sized, o->n_sized, sizeof(key), compare_sized);
+
+		o->all += found ? found->size_bytes : 0;
+	}
+	shfs_progress_bytes(0, o->all);
 }
 
 static int write_pruned(struct out *o)
@@ -360,6 +404,7 @@ static int write_trees(struct out *o)
 static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 {
 	struct shfs_handed_out to = { .file = write_file,
+		                      .objects = measure_objects,
 		                      .object = write_object,
 		                      .content = give_object,
 		                      .alive = note_alive,
@@ -410,7 +455,9 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
                       char **operands, bool with_data, int fd, bool *written)
 {
 	struct shfs_forget_stats stats;
-	struct out o = { .store = store, .object = -1 };
+	struct out o = { .store = store,
+		         .object = -1,
+		         .counts = shfs_progress_begin("writing the archive") };
 	struct part p = { 0 };
 	FILE *object = tmpfile();
 	int code = 0, r;
@@ -431,6 +478,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 		r = shfs_raw_find(p.index, n ? &p.files : NULL, with_data, &o.raw);
 	if (!r && !code)
 		r = write_archive(&o, p.forget, fd);
+	shfs_progress_end();
 	if (r == -ENOTRECOVERABLE) {
 		code = shfs_fail_pruned();
 	} else if (r == -ECANCELED) {
@@ -446,6 +494,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	shfs_objects_free(&o.pruned);
 	shfs_buf_free(&o.alive);
 	shfs_buf_free(&o.boots);
+	free(o.sized);
 	if (object)
 		fclose(object);
 	*written = !code;

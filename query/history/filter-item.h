@@ -6,7 +6,8 @@
 
 struct shfs_filter_item {
 	enum shfs_filter_kind kind;
-	int group; /* between two --or; of a PATH it does not count */
+	int group;  /* between two --or; of a PATH it does not count */
+	bool every; /* it is of each group */
 	bool pattern;
 	bool broad; /* most commands use one of its files */
 	bool many;  /* its files are too many for a list */

@@ -556,7 +556,7 @@ static void group_conditions(const struct shfs_filter *f, struct shfs_query *q,
 	for (size_t i = 0; i < f->n; i++) {
 		const struct shfs_filter_item *item = &f->items[i];
 
-		if (item->group != group || item->kind == SHFS_FILTER_PATH ||
+		if (!item_is_in(item, group) || item->kind == SHFS_FILTER_PATH ||
 		    item->kind == SHFS_FILTER_COMMAND || !item_stands_alone(f, item))
 			continue;
 		shfs_buf_str(&q->sql, " AND (");

@@ -252,6 +252,12 @@ void shfs_filter_cut(struct shfs_filter *f, size_t n)
 	}
 }
 
+void shfs_filter_put_in_all(struct shfs_filter *f, size_t n)
+{
+	for (size_t i = n; i < f->n; i++)
+		f->items[i].every = true;
+}
+
 void shfs_filter_free(struct shfs_filter *f)
 {
 	shfs_filter_cut(f, 0);
@@ -264,7 +270,7 @@ void shfs_filter_free(struct shfs_filter *f)
 
 bool item_is_in(const struct shfs_filter_item *item, int group)
 {
-	return item->group == group || item->kind == SHFS_FILTER_PATH;
+	return item->group == group || item->every || item->kind == SHFS_FILTER_PATH;
 }
 
 bool item_is_of_versions(const struct shfs_filter_item *item)

@@ -97,6 +97,8 @@ _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *
 _must_check_ int shfs_filter_add_size(struct shfs_filter *filter, const char *text);
 /* Items that are added from now on are another group. -EINVAL: this one is empty. */
 _must_check_ int shfs_filter_or(struct shfs_filter *filter);
+/* The items behind the first n count in each group. None of them is about versions. */
+void shfs_filter_put_in_all(struct shfs_filter *filter, size_t n);
 /* Keeps only the first n items. */
 void shfs_filter_cut(struct shfs_filter *filter, size_t n);
 void shfs_filter_free(struct shfs_filter *filter);

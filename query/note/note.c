@@ -4,6 +4,7 @@
 #include "query/history/notes.h"
 #include "query/history/version-spec.h"
 #include "query/note/note-journal.h"
+#include "query/table/table.h"
 
 #include "common/proc.h"
 #include "common/quote.h"
@@ -309,10 +310,63 @@ static int change_notes(struct shfs_context *ctx, struct shfs_index *index,
 struct list {
 	struct shfs_context *ctx;
 	struct shfs_index *index;
+	struct shfs_table *table; /* with --output */
 	struct shfs_buf out;
 	struct shfs_json json;
 	size_t n;
 };
+
+enum { COMMAND, PATH, N, TIME, TAGS, NOTE };
+
+static const struct shfs_column columns[] = {
+	[COMMAND] = { "command", "the id of the command that has it" },
+	[PATH] = { "path", "of the file whose version has it", SHFS_COLUMN_CUT },
+	[N] = { "n", "the number of that version", SHFS_COLUMN_NUMBER },
+	[TIME] = { "time", "when it was given" },
+	[TAGS] = { "tags", "words that begin with #", SHFS_COLUMN_CUT },
+	[NOTE] = { "note", "the text, in one line", SHFS_COLUMN_CUT },
+	{ NULL },
+};
+
+struct note_row {
+	struct shfs_index *index;
+	const char *command, *path;
+	int64_t n;
+	const struct shfs_notes *notes;
+};
+
+static int note_cell(void *arg, int column, struct shfs_buf *out)
+{
+	const struct note_row *row = arg;
+	const struct shfs_notes *notes = row->notes;
+
+	switch (column) {
+	case COMMAND:
+		return *row->command ? shfs_show_id(row->index, out, row->command) : 0;
+	case PATH:
+		if (!*row->command)
+			shfs_quote_display(out, row->path, strlen(row->path));
+		break;
+	case N:
+		if (row->n)
+			shfs_buf_int(out, row->n);
+		break;
+	case TIME:
+		shfs_time_show(out, notes->time_ns);
+		break;
+	case TAGS:
+		for (size_t i = 0; i < notes->n_tags; i++) {
+			shfs_buf_str(out, i ? " #" : "#");
+			shfs_quote_display(out, notes->tags[i], strlen(notes->tags[i]));
+		}
+		break;
+	case NOTE:
+		if (notes->text)
+			shfs_quote_display(out, notes->text, strlen(notes->text));
+		break;
+	}
+	return 0;
+}
 
 /* Finds the version that was made at this time; 0: it is not there any more. */
 static int find_version(struct shfs_index *index, const char *path, int64_t time_ns,
@@ -351,6 +405,10 @@ static int put_target(struct list *l, const char *command, const char *path, int
 		shfs_json_object_end(&l->json);
 		return shfs_json_flush(&l->json) ? 0 : -EIO;
 	}
+	if (l->table)
+		return shfs_table_add(l->table, note_cell,
+		                      &(struct note_row){ l->index, command, path, n,
+		                                          notes });
 	shfs_buf_str(&l->out, style->id);
 	if (*command)
 		r = shfs_show_id(l->index, &l->out, command);
@@ -423,10 +481,15 @@ static int put_one(struct list *l, const struct target *t)
 static int list_notes(struct shfs_context *ctx, struct shfs_index *index,
                       const struct target *t)
 {
+	_cleanup_table_ struct shfs_table *table = NULL;
 	struct list l = { .ctx = ctx, .index = index };
-	int r;
+	int r = shfs_output_columns ? shfs_table_open(&shfs_cmd_note, &table) : 0;
 
-	shfs_context_pager(ctx);
+	if (r)
+		return r;
+	l.table = table;
+	if (!table)
+		shfs_context_pager(ctx);
 	if (opts.json) {
 		shfs_json_begin(&l.json, "note");
 		shfs_json_array(&l.json, "notes");
@@ -436,6 +499,8 @@ static int list_notes(struct shfs_context *ctx, struct shfs_index *index,
 		shfs_json_array_end(&l.json);
 		r = shfs_json_end(&l.json) ? 0 : -EIO;
 	}
+	if (table && !r)
+		r = shfs_table_print(ctx, table, false);
 	shfs_buf_free(&l.out);
 	shfs_json_free(&l.json);
 	if (r || l.n || opts.json)
@@ -484,8 +549,10 @@ static int check_note_options(struct shfs_context *ctx, int argc)
 {
 	if (opts.remove && argc != 1)
 		shfs_error(argc ? "--delete takes no text" : "--delete what?");
-	else if (opts.json && (argc > 1 || (argc && (opts.n_tags || opts.remove))))
-		shfs_error("--json lists notes, and goes with no change");
+	else if ((opts.json || shfs_output_columns) &&
+	         (argc > 1 || (argc && (opts.n_tags || opts.remove))))
+		shfs_error("--%s lists notes, and goes with no change",
+		           opts.json ? "json" : "output");
 	else
 		return 0;
 	return SHFS_EXIT_USAGE;
@@ -504,8 +571,11 @@ const struct shfs_command shfs_cmd_note = {
 	{ "tag", 't', "TAG", "give it this tag, one word (may be repeated)" },
 	{ "delete", 'd', NULL, "take the note away, or with --tag the tags",
 	  .flag = &opts.remove },
+	SHFS_OUTPUT_OPTION,
 	{ "json", 0, NULL, "list for programs: see docs/json.md", .flag = &opts.json },
 	},
+	.columns = columns,
+	.usual_columns = "command,path,n,time,tags,note",
 	.operands = { 0, -1 },
 	.option = add_tag,
 	.check = check_note_options,

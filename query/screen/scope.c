@@ -133,6 +133,7 @@ int shfs_scope_turn(struct shfs_scope *s, enum shfs_scope_dial dial,
 		r = shfs_filter_add_status(s->filter, end);
 	if (!r)
 		r = add_age(s);
+	shfs_filter_put_in_all(s->filter, s->n_given);
 	return r ? r : shfs_filter_measure(s->filter, index);
 }
 

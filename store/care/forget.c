@@ -737,6 +737,8 @@ int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to
 		r = f->trace.list[i].hook_log ? hand_out_log(f, &f->trace.list[i], to)
 		                              : hand_out_segment(f, i, &h, to);
 	shfs_objects_sort(&h.objects);
+	if (!r && to->objects)
+		to->objects(h.objects.ids, h.objects.n, to->arg);
 	for (size_t i = 0; i < h.objects.n && !r; i++)
 		r = to->object(&h.objects.ids[i], to->arg);
 	shfs_objects_free(&h.objects);

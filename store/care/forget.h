@@ -98,6 +98,8 @@ _must_check_ int shfs_forget_run(struct shfs_forget *forget);
 struct shfs_handed_out {
 	int (*file)(const char *host, const char *name, const struct shfs_buf *bytes,
 	            void *arg);
+	/* called with all objects before the first of them is handed out; or NULL */
+	void (*objects)(const struct shfs_object_id *ids, size_t n, void *arg);
 	int (*object)(const struct shfs_object_id *id, void *arg);
 	/* called for each content of a record, with the paths that the record is about as
 	 * the index has them (path2: or empty); it may give the content an object. Or

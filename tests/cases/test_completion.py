@@ -97,6 +97,9 @@ def test_commands_and_options(typist):
     assert typist.tab("shfs log --color=al") == "shfs log --color=always "
     assert typist.tab("shfs log --color al") == "shfs log --color always "
     assert typist.tab("shfs history --status f") == "shfs history --status fail "
+    assert typist.tab("shfs log -o ver") == "shfs log -o versions "
+    assert typist.tab("shfs log --output=n,ver") == "shfs log --output=n,versions "
+    assert typist.tab("shfs remote list -o +gen") == "shfs remote list -o +generation "
     assert typist.tab("shfs nothing x") == "shfs nothing x"
     assert typist.tab("shfs log -- --rev") == "shfs log -- --rev"
 

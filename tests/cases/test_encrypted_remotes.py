@@ -88,7 +88,7 @@ def test_it_sees_nothing(pushed, sandbox, shfs, remote):
         assert places(sandbox.store, text.encode()) == []
         assert text not in shfs("remote", "list").stdout + shfs("remote", "list", "--json").stdout
     assert json.loads(shfs("remote", "list", "--json").stdout)["remotes"][0]["encrypted"] is True
-    assert "encrypted" in shfs("remote", "list").stdout
+    assert set(shfs("remote", "list", "-o", "encrypted").stdout.split()) == {"ENCRYPTED", "yes"}
 
 
 @pytest.mark.users("ordinary")

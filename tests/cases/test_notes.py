@@ -4,6 +4,7 @@ other hosts; and nothing of a forgotten one stays."""
 
 import json
 import random
+import re
 
 import pytest
 
@@ -222,6 +223,8 @@ def test_shown_and_found(sandbox):
     assert f"{LINES[3]}  # #fig2  the good one\n" in sandbox.shfs("search", "-l", "good").stdout
     [found] = json.loads(sandbox.shfs("search", "--json", "-f", "almost").stdout)["found"]
     assert found["path"] == f"{sandbox.project}/c"
+    assert [(note["n"], note["note"], note["tags"]) for note in found["notes"]] == [(2, "almost", [])]
+    assert re.fullmatch(r"-------  [-0-9]{10} [0-9:]{8}  c@4  # @2 almost\n", sandbox.shfs("search", "-l", "-f", "almost").stdout)
     assert sandbox.shfs("note", loop).stdout.count("\n") == 3
     assert sandbox.shfs("note", false, check=3).stderr == "shfs: it has no note and no tag\n"
     assert sandbox.shfs("note", "-d", false, check=3).stderr == "shfs: it has no note\n"

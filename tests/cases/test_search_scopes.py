@@ -76,6 +76,7 @@ def test_conditions_are_those_of_history(work):
         ("--since", "1 hour ago"), ("--until", "1 hour ago"), ("--since", "60 days ago"), ("--here",), ("--host", "nowhere"),
         ("--grep", "numbers"), ("--read", "numbers.txt"), ("--wrote", "numbers.txt"), ("--name", "*.csv"), ("--size", "-10"),
         ("--failed", "--cwd", "."), ("--since", "1 hour ago", "--wrote", "sub"), ("--regex", "^s"),
+        ("--wrote", "numbers.txt", "--or", "--grep", "false"), ("--failed", "--cwd", ".", "--or", "--name", "*.csv", "--or", "-g", "far"),
     ]  # fmt: skip
     seen = set()
     for conditions in tried:
@@ -95,6 +96,19 @@ def test_conditions_are_those_of_history(work):
 
 
 # --- keys ---
+
+
+def test_scopes_narrow_each_group(screen, work):
+    """What a key adds is a condition beside those of --or, not of the last of them."""
+    groups = [("--grep", "numbers"), ("--grep", "false")]
+    t = screen("search", "-c", *groups[0], "--or", *groups[1], cwd=work.project)
+    t.expect("F1 keys", "numbers.txt > count", "false two")
+    t.type(END + END)
+    t.expect("failed, filtered")
+    failed, _ = of_history(work, *groups[0], "--failed", "--or", *groups[1], "--failed")
+    assert {"false one", "false two"} <= failed
+    t.wait(lambda _: set(texts(t)) == failed, "those that failed alone")
+    t.type(ESC)
 
 
 def test_scopes(screen, work):

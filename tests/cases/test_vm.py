@@ -115,7 +115,7 @@ def machine(kernel, tmp_path_factory):
 # that run them, and that they run
 PACKAGES = """python3-pytest python3-pexpect bash zsh fish gcc libc6-dev make perl mawk procps mount passwd sudo tmux
 bubblewrap strace attr acl btrfs-progs fuse3 libbpf-dev libinih-dev libjansson-dev libsqlite3-dev liburing-dev
-libxxhash-dev libmount-dev libarchive-dev libncurses-dev libsodium23 busybox-static iproute2 zstd"""
+libxxhash-dev libmount-dev libarchive-dev libncurses-dev libsodium23 libsmartcols1 busybox-static iproute2 zstd"""
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
     "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "steps.py", "stress.py", "used.py",
 ))

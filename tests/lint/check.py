@@ -41,6 +41,7 @@ LIBRARIES = {
     r"curl/curl\.h": ({"query/remote/s3"}, "libcurl"),
     r"expat\.h": ({"query/remote/s3"}, "expat"),
     r"sodium(/.*)?\.h": ({"query/remote/encryption"}, "libsodium"),
+    r"libsmartcols(/.*)?\.h": ({"query/table"}, "smartcols"),
     r"microhttpd\.h": ({"query/web"}, "libmicrohttpd"),
     r"libpq-fe\.h": ({"query/team"}, "libpq"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),

@@ -11,6 +11,7 @@
 #include "query/remote/cmd/unlock.h"
 #include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
+#include "query/table/table.h"
 
 #include "common/quote.h"
 
@@ -117,10 +118,59 @@ static int add_remote(struct shfs_context *ctx, struct shfs_store *store,
 
 struct listing {
 	struct shfs_store *store;
-	struct shfs_buf out;
+	struct shfs_table *table;
 	struct shfs_json json;
 	size_t n;
 };
+
+enum { NAME, URL, ENCRYPTED, GENERATION, PUSHED, PULLED };
+
+static const struct shfs_column columns[] = {
+	[NAME] = { "name", "of the remote" },
+	[URL] = { "url", "where it is", SHFS_COLUMN_CUT },
+	[ENCRYPTED] = { "encrypted", "yes or no" },
+	[GENERATION] = { "generation", "the number of the last push to it",
+	                 SHFS_COLUMN_NUMBER },
+	[PUSHED] = { "pushed", "when that was" },
+	[PULLED] = { "pulled", "the stores of so many others were pulled from it",
+	             SHFS_COLUMN_NUMBER },
+	{ NULL },
+};
+
+struct remote_row {
+	const struct place *place;
+	const struct remote_head *head; /* generation 0: nothing was pushed */
+	size_t n_pulled;
+};
+
+static int remote_cell(void *arg, int column, struct shfs_buf *out)
+{
+	const struct remote_row *row = arg;
+
+	switch (column) {
+	case NAME:
+		shfs_buf_str(out, row->place->name);
+		break;
+	case URL:
+		shfs_quote_display(out, row->place->url, strlen(row->place->url));
+		break;
+	case ENCRYPTED:
+		shfs_buf_str(out, row->place->encryption.label ? "yes" : "no");
+		break;
+	case GENERATION:
+		if (row->head->generation)
+			shfs_buf_int(out, (int64_t)row->head->generation);
+		break;
+	case PUSHED:
+		if (row->head->generation)
+			shfs_time_show(out, row->head->time_ns);
+		break;
+	case PULLED:
+		shfs_buf_int(out, (int64_t)row->n_pulled);
+		break;
+	}
+	return 0;
+}
 
 static int count_pulled(void *arg, const struct manifest *m)
 {
@@ -164,39 +214,31 @@ static int list_remote(void *arg, const char *name)
 		json_remote(&l->json, &place, &pushed.head, n_pulled);
 		return 0;
 	}
-	shfs_buf_printf(&l->out, "%s  ", place.name);
-	shfs_quote_display(&l->out, place.url, strlen(place.url));
-	if (place.encryption.label)
-		shfs_buf_str(&l->out, "  encrypted");
-	if (pushed.head.generation) {
-		shfs_buf_str(&l->out, "  pushed ");
-		shfs_time_show(&l->out, pushed.head.time_ns);
-	}
-	if (n_pulled)
-		shfs_buf_printf(&l->out, "  has %zu store%s of others", n_pulled,
-		                shfs_plural(n_pulled));
-	shfs_buf_char(&l->out, '\n');
-	return 0;
+	return shfs_table_add(l->table, remote_cell,
+	                      &(struct remote_row){ &place, &pushed.head, n_pulled });
 }
 
-static int list_remotes(struct shfs_store *store)
+static int list_remotes(struct shfs_context *ctx, struct shfs_store *store)
 {
+	_cleanup_table_ struct shfs_table *table = NULL;
 	struct listing l = { .store = store };
-	bool written;
-	int r;
+	bool written = true;
+	int r = shfs_table_open(&shfs_cmd_remote, &table);
 
+	l.table = table;
 	if (opts.json) {
 		shfs_json_begin(&l.json, "remote");
 		shfs_json_array(&l.json, "remotes");
 	}
-	r = place_each(store, list_remote, &l);
+	if (!r)
+		r = place_each(store, list_remote, &l);
 	if (opts.json) {
 		shfs_json_array_end(&l.json);
 		written = shfs_json_end(&l.json);
-	} else {
-		written = shfs_show_flush(&l.out);
+		shfs_json_free(&l.json);
+	} else if (!r) {
+		r = shfs_table_print(ctx, table, false);
 	}
-	shfs_buf_free(&l.out);
 	if (r) {
 		shfs_error("cannot list the remotes: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
@@ -437,6 +479,10 @@ static const struct shfs_verb operands[] = {
 
 static int check_remote_operands(struct shfs_context *ctx, int argc)
 {
+	if (shfs_output_columns && verb && strcmp(verb, "list") != 0) {
+		shfs_error("--output goes with list alone");
+		return SHFS_EXIT_USAGE;
+	}
 	return shfs_check_verb(&shfs_cmd_remote, operands, verb, argc);
 }
 
@@ -453,7 +499,7 @@ static int run_remote(struct shfs_context *ctx, int argc, char **argv)
 	if (!strcmp(what, "check"))
 		return check_remote(store, argv[0]);
 	return !strcmp(what, "remove") ? remove_remote(store, argv[0])
-	                               : list_remotes(store);
+	                               : list_remotes(ctx, store);
 }
 
 const struct shfs_command shfs_cmd_remote = {
@@ -482,8 +528,11 @@ const struct shfs_command shfs_cmd_remote = {
 	  .flag = &opts.read_data },
 	{ "rate", 0, "SIZE", "move at most so many bytes in a second, as 500K",
 	  .text = &opts.rate },
+	SHFS_OUTPUT_OPTION,
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
+	.columns = columns,
+	.usual_columns = "name,url,encrypted,pushed,pulled",
 	.operands = { 0, 2 },
 	.verbs = verbs,
 	.verb = &verb,
