@@ -68,13 +68,13 @@ static int parse_options(int argc, char **argv, struct options *out)
 static struct shfs_browse browse = { .refresher = { .ask = -1, .answer = -1 } };
 
 /* Opens the index as a reader: the other process writes. It is made if nothing asked it
- * before. */
+ * before, also since an upgrade. */
 static int open_index(void)
 {
 	_cleanup_index_ struct shfs_index *made = NULL;
 	int r = shfs_index_open(browse.store, SHFS_INDEX_READ, &browse.index);
 
-	if (r != -ENOENT)
+	if (r != -ENOENT && r != -ESTALE)
 		return r;
 	r = shfs_index_open(browse.store, SHFS_INDEX_WRITE, &made);
 	return r ? r : shfs_index_open(browse.store, SHFS_INDEX_READ, &browse.index);

@@ -130,7 +130,7 @@ struct shfs_rec_producer {
 		instance; /* 16 random bytes, the same in all segments of one producer */
 	struct shfs_bytes
 		root; /* absolute path of the project; paths below are relative to it */
-	struct shfs_bytes software; /* "shfs 0.1.0" */
+	struct shfs_bytes software; /* "shfs 1.0.0" */
 	uint64_t pid_namespace;
 	uint32_t pid, uid;
 	uint64_t start_ticks;

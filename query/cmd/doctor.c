@@ -650,6 +650,10 @@ static void check_index(struct doctor *d, struct shfs_store *store)
 	} else if (r == -ENOENT) {
 		report_finding(d, LEVEL_OK, NULL,
 		               "there is no index yet; the first query makes it");
+	} else if (r == -ESTALE) {
+		report_finding(d, LEVEL_OK, NULL,
+		               "an older version of shfs made the index; the first query "
+		               "makes it anew");
 	} else if (r == -EPROTONOSUPPORT) {
 		report_finding(d, LEVEL_FAIL, "upgrade shfs, or: shfs reindex",
 		               "a newer version of shfs made the index");

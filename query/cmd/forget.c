@@ -75,7 +75,8 @@ static int check_producers(struct job *j)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(j->index,
-	                       "SELECT host || ':' || root FROM v_producer"
+	                       "SELECT iif(root LIKE '/%', host || ':', '') || root"
+	                       " FROM v_producer"
 	                       " WHERE end_ns IS NULL AND dead = 0",
 	                       &rows);
 

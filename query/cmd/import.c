@@ -161,7 +161,10 @@ static int take_format(struct job *j)
 	if (j->has_format || j->len < 2 || j->data[j->len - 1] != '\n')
 		return -EINVAL;
 	j->has_format = true;
-	return j->len == 2 && *j->data == '1' ? 0 : -EPROTONOSUPPORT;
+	return j->len == strlen(SHFS_ARCHIVE_FORMAT) &&
+	                       !memcmp(j->data, SHFS_ARCHIVE_FORMAT, j->len)
+	               ? 0
+	               : -EPROTONOSUPPORT;
 }
 
 /* The part of path after prefix; NULL: it does not begin with that. */

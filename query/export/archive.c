@@ -12,6 +12,7 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "store/care/forget.h"
+#include "store/care/import.h"
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
 #include "store/journal/runtime.h"
@@ -421,7 +422,9 @@ static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 	    libarchive.archive_write_open_fd(o->tar, fd))
 		r = tar_errno(o);
 	else
-		r = begin_entry(o, "shfs/format", 2) ?: write_data(o, "1\n", 2);
+		r = begin_entry(o, "shfs/format", strlen(SHFS_ARCHIVE_FORMAT))
+		            ?: write_data(o, SHFS_ARCHIVE_FORMAT,
+		                          strlen(SHFS_ARCHIVE_FORMAT));
 	if (!r)
 		r = shfs_forget_hand_out(forget, &to);
 	if (!r && o->alive.len)

@@ -35,7 +35,7 @@ static int report(struct checking *c, enum remote_problem_kind kind, const char 
 /* Is it an error of the blob, and not of the way there? */
 static bool is_of_blob(int error)
 {
-	return error == -ENOENT || error == -EBADMSG || error == -EPROTONOSUPPORT;
+	return error == -ENOENT || error == -EBADMSG;
 }
 
 static int report_list(struct checking *c, const char *blob, int error)

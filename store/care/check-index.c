@@ -104,6 +104,8 @@ int check_index(struct check_run *run, struct shfs_index **out)
 	sound = run->out->n_flaws == flaws;
 	if (!r && sound)
 		r = check_positions(run, index);
+	if (shfs_takes_nothing(r)) /* none, or an older one, and none can be made */
+		return 0;
 	if (is_indexs_fault(r)) {
 		check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME), "%s",
 		          why_unusable(r));

@@ -14,6 +14,9 @@
 #include "store/store.h"
 #include "store/trees.h"
 
+/* The first member of an archive, shfs/format (docs/archive.md). */
+#define SHFS_ARCHIVE_FORMAT "1\n"
+
 struct shfs_import;
 
 /* Begins an import. The store is borrowed. dry_run: everything is checked, nothing is

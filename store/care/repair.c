@@ -199,7 +199,8 @@ static int heal_sealed(struct shfs_buf *b, struct shfs_segment **out)
 	return r;
 }
 
-/* Opens a damaged segment. 1: nothing of it can be read. */
+/* Opens a damaged segment. 1: nothing of it can be read; -EPROTONOSUPPORT: it is whole,
+ * and another version made it. */
 static int open_segment(int dirfd, const char *name, bool sealed,
                         struct shfs_segment **out)
 {
@@ -211,6 +212,8 @@ static int open_segment(int dirfd, const char *name, bool sealed,
 		return r == -ENOMEM || !r ? r : 1;
 	snprintf(file, sizeof(file), "%s%s", name, sealed ? ".zst" : "");
 	r = shfs_read_file_at(dirfd, file, SHFS_SEGMENT_MAX, &b);
+	if (!r && shfs_segment_is_of_another_version(b.data, b.len, sealed))
+		return -EPROTONOSUPPORT;
 	if (!r)
 		r = sealed ? heal_sealed(&b, out) : heal_begin(&b, out);
 	return r && r != -ENOMEM ? 1 : r;
@@ -242,6 +245,8 @@ static int mend_segment(struct repair *rp, const char *file)
 	int r = dirfd < 0 ? dirfd
 	                  : open_segment(dirfd, name, shfs_ends_with(file, ".zst"), &s);
 
+	if (r == -EPROTONOSUPPORT) /* the next check reports it again */
+		return 0;
 	if (r == 1) {
 		rp->out->unreadable++;
 		return move_file_aside(rp, file);

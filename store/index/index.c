@@ -537,7 +537,7 @@ static int prepare_reading(struct shfs_index *index)
 	if (state < 0)
 		return state;
 	if (state != STATE_CURRENT)
-		return state == STATE_EMPTY ? -ENOENT : -EBADMSG;
+		return state == STATE_EMPTY ? -ENOENT : -ESTALE;
 	return exec(index, "PRAGMA temp_store = MEMORY");
 }
 
@@ -637,6 +637,8 @@ int shfs_index_open_to_ask(struct shfs_store *store, struct shfs_index **out)
 	r = shfs_index_open(store, SHFS_INDEX_READ, out);
 	if (!r)
 		(*out)->read_only = why_not(store, error);
+	if (r == -ESTALE) /* it would have been made anew */
+		return why_not(store, error);
 	return r == -ENOENT && shfs_takes_nothing(error) ? error : r;
 }
 

@@ -32,7 +32,8 @@ static inline uint64_t shfs_phash_kept(uint64_t phash)
 struct shfs_index;
 
 enum shfs_index_flags {
-	SHFS_INDEX_READ = 0,       /* -ENOENT if there is no index */
+	SHFS_INDEX_READ = 0,       /* -ENOENT if there is no index, -ESTALE if it is of an
+	                              older version */
 	SHFS_INDEX_WRITE = 1 << 0, /* make a missing one; migrate an older one */
 };
 

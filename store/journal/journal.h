@@ -125,6 +125,9 @@ _must_check_ int shfs_segment_tail(struct shfs_segment *segment, uint64_t *bytes
 /* Reads records out of memory as a segment's file would hold them (fuzzing, tests). */
 _must_check_ int shfs_segment_from_memory(const void *data, size_t len,
                                           struct shfs_segment **out);
+/* Is it a segment whose records another version of shfs wrote, rather than a damaged one?
+ * Its first frame is right. Its format may be that of another version, too. */
+bool shfs_segment_is_of_another_version(const void *data, size_t len, bool sealed);
 /* Reads records out of the memory of a sealed segment. -EBADMSG: it is not whole. */
 _must_check_ int shfs_segment_from_sealed(const void *data, size_t len,
                                           struct shfs_segment **out);

@@ -584,19 +584,46 @@ int shfs_segment_from_memory(const void *data, size_t len, struct shfs_segment *
 	return finish_open(s, 0, out);
 }
 
-int shfs_segment_from_sealed(const void *data, size_t len, struct shfs_segment **out)
+/* Decompresses a sealed segment. -EBADMSG: it is not whole. */
+static int unseal(const void *data, size_t len, struct shfs_buf *out)
 {
 	unsigned long long size = ZSTD_getFrameContentSize(data, len);
-	_cleanup_free_ void *whole = NULL;
 
 	if (!size || size > SHFS_SEGMENT_MAX)
 		return -EBADMSG;
-	whole = malloc(size);
-	if (!whole)
+	shfs_buf_reserve(out, size);
+	if (out->failed)
 		return -ENOMEM;
-	if (ZSTD_decompress(whole, size, data, len) != size)
+	if (ZSTD_decompress(out->data, size, data, len) != size)
 		return -EBADMSG;
-	return shfs_segment_from_memory(whole, size, out);
+	out->len = size;
+	return 0;
+}
+
+int shfs_segment_from_sealed(const void *data, size_t len, struct shfs_segment **out)
+{
+	_cleanup_buf_ struct shfs_buf whole = { 0 };
+
+	return unseal(data, len, &whole)
+	               ?: shfs_segment_from_memory(whole.data, whole.len, out);
+}
+
+bool shfs_segment_is_of_another_version(const void *data, size_t len, bool sealed)
+{
+	_cleanup_buf_ struct shfs_buf copy = { 0 };
+	struct shfs_segment *segment = NULL;
+	int r = 0;
+
+	if (sealed)
+		r = unseal(data, len, &copy);
+	else
+		shfs_buf_add(&copy, data, len);
+	if (r || copy.failed || copy.len < SHFS_SEGMENT_MAGIC_LEN)
+		return false;
+	memcpy(copy.data, SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN);
+	r = shfs_segment_from_memory(copy.data, copy.len, &segment);
+	shfs_segment_close(segment);
+	return r == -EPROTONOSUPPORT;
 }
 
 int shfs_segment_open(int dirfd, const char *name, uint64_t offset,

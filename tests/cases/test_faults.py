@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong around a mount: a full disk below, an ingest that stands still, mounts in mounts,
-clocks that are set, machines that sleep, stores that older versions wrote."""
+clocks that are set, machines that sleep."""
 
 import contextlib
 import json
@@ -8,7 +8,6 @@ import mmap
 import os
 import random
 import signal
-import socket
 import sqlite3
 import subprocess
 import threading
@@ -363,53 +362,3 @@ def test_frozen(freezer, sandbox, mount):
     path = f"{sandbox.project}/f"
     times = [t for (t,) in rows(sandbox, f"SELECT time_ns FROM v_version WHERE path = '{path}' ORDER BY n")]
     assert times == sorted(times)
-
-
-# --- stores of older versions ---
-
-# By make-store beside them, with shfs at these commits.
-STORES = {
-    "format-2": "cfd1b16: batches in the journal, packs",
-}
-THERE = "/tmp/shfs-store/project"  # where it was recorded, on a host named vm
-
-
-def of_then(sandbox, shfs, there):
-    """All that is asked of such a store."""
-    def kept(name):
-        return contents(sandbox, f"{there}/{name}")
-
-    long = "".join(f"{n}\n" for n in range(1, 2001)).encode()
-    assert kept("a") == [b"one\n", b"two\n", b"three\n"] and kept("c") == [b"two\n"]
-    assert kept("long") == [long, long + b"end\n"] and kept("odd\n\udcff") == [b"x"]
-    assert makers_of(shfs, f"{there}/a") == ["echo one > a", "echo two > a", "printf 'three\\n' > a"]
-    assert "echo two > a" in shfs("why", f"{there}/c").stdout
-    assert [b"one\n"] == [shfs("cat", f"{there}/a@1").stdout_bytes]
-    assert not rows(sandbox, "SELECT damaged_bytes FROM v_stats WHERE damaged_bytes")
-
-
-@pytest.mark.users("ordinary")
-@pytest.mark.parametrize("host", ["here", "elsewhere"])
-@pytest.mark.parametrize("name", STORES)
-def test_store_of_an_older_version(sandbox, shfs, mount, name, host):
-    """It is read, with its index or without, and goes on being written. What another host recorded stays apart."""
-    archive = os.path.join(os.path.dirname(__file__), "stores", f"{name}.tar.zst")
-    sandbox.mkdir(sandbox.store, 0o700)
-    with open(archive, "rb") as file:
-        sandbox.run("tar", "--zstd", "-xf", "-", "-C", sandbox.store, cwd="/", input=file.read())
-    host = socket.gethostname() if host == "here" else host
-    sandbox.sh(f"[ -d {host} ] || mv vm {host}", cwd=f"{sandbox.store}/journal")
-    there = THERE if host == socket.gethostname() else f"{host}:{THERE}"
-    of_then(sandbox, shfs, there)
-    shfs("reindex")
-    of_then(sandbox, shfs, there)
-    mounted = mount()
-    sandbox.sh("echo new > f; cat f > g")
-    assert contents(sandbox, "f") == contents(sandbox, "g") == [b"new\n"]
-    shfs("restore", f"{there}/a@2", "--to", f"{sandbox.project}/a")
-    assert sandbox.read("a") == b"two\n"
-    of_then(sandbox, shfs, there)
-    mounted.unmount()
-    shfs("forget", "--yes", f"{there}/odd\n\udcff")
-    assert shfs("log", f"{there}/odd\n\udcff", check=3)
-    assert contents(sandbox, f"{there}/a") == [b"one\n", b"two\n", b"three\n"]

@@ -392,11 +392,11 @@ def test_newcomer(packages, machine, tmp_path):
     for kind, texts in before.items():
         after_reboot(machine, kind, texts)
     project = f"/home/{LOGIN}/bash"
-    upgrade(machine, of_version(packages["shfs"], "0.1.0+next", tmp_path), project)
+    upgrade(machine, of_version(packages["shfs"], "1.0.0+next", tmp_path), project)
 
     remove(machine, project)
     # what was recorded meanwhile is there
-    machine.install(packages["shfs-doc"], str(tmp_path / "shfs_0.1.0+next_all.deb"))
+    machine.install(packages["shfs-doc"], str(tmp_path / "shfs_1.0.0+next_all.deb"))
     texts = history(machine, project)
     assert texts[: len(before["bash"])] == before["bash"]
     for kind in RC_LINES:
