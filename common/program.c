@@ -8,6 +8,27 @@
 
 #define NAME_MAX_BYTES 32 /* longer than all names in the lists */
 
+/* Can the name match by its first and last bytes? It spares fnmatch, which makes wide
+ * characters of both, for most names. */
+static bool may_match(const char *pattern, const char *name, size_t len)
+{
+	size_t n = strlen(pattern);
+
+	return !n || ((*pattern == *name || strchr("*?[\\", *pattern)) &&
+	              ((len && pattern[n - 1] == name[len - 1]) ||
+	               strchr("*?]", pattern[n - 1])));
+}
+
+bool shfs_name_is_one_of(const char *name, const char *const *patterns, size_t n)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (may_match(patterns[i], name, len) && !fnmatch(patterns[i], name, 0))
+			return true;
+	return false;
+}
+
 bool shfs_program_is_one_of(const char *name, size_t len, const char *const *patterns,
                             size_t n)
 {
@@ -17,10 +38,7 @@ bool shfs_program_is_one_of(const char *name, size_t len, const char *const *pat
 		return false;
 	memcpy(text, name, len);
 	text[len] = '\0';
-	for (size_t i = 0; i < n; i++)
-		if (!fnmatch(patterns[i], text, 0))
-			return true;
-	return false;
+	return shfs_name_is_one_of(text, patterns, n);
 }
 
 bool shfs_program_is_editor(const char *name, size_t len)

@@ -24,17 +24,11 @@ static struct counts count_stale_results(struct shfs_stale *stale)
 {
 	struct counts n = { 0 };
 
-	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next)
-		for (struct shfs_stale_file *f = run->results; f; f = f->next_result) {
-			n.results++;
-			n.stale += run->stale;
-		}
+	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
+		n.results += run->n_results;
+		n.stale += run->stale ? run->n_results : 0;
+	}
 	return n;
-}
-
-static bool is_reason(const struct shfs_stale_input *input)
-{
-	return input->changed || (input->file->run && input->file->run->stale);
 }
 
 /* --- text --- */
@@ -86,9 +80,9 @@ static void show_reasons(struct listing *l, const struct shfs_stale_run *run)
 		                shfs_sign("└─"), l->style->dim,
 		                (long long)run->entry->command.status, l->style->off);
 	for (size_t i = 0; i < run->n_inputs; i++)
-		reasons += is_reason(&run->inputs[i]);
+		reasons += run->inputs[i].reason;
 	for (size_t i = 0; i < run->n_inputs && shown < SHFS_TREE_LISTED; i++) {
-		if (!is_reason(&run->inputs[i]))
+		if (!run->inputs[i].reason)
 			continue;
 		shown++;
 		shfs_show_signs(&l->out, shown == reasons ? "└─ " : "├─ ");
@@ -103,14 +97,13 @@ static void show_results(struct listing *l, const struct shfs_stale_run *run)
 {
 	size_t n = 0;
 
-	for (struct shfs_stale_file *f = run->results; f; f = f->next_result, n++) {
-		if (n >= SHFS_TREE_LISTED)
-			continue;
+	for (struct shfs_stale_file *f = run->results; f && n < SHFS_TREE_LISTED;
+	     f = f->next_result, n++) {
 		show_result_name(l, f->path, f->n, l->columns);
 		shfs_buf_char(&l->out, '\n');
 	}
-	if (n > SHFS_TREE_LISTED)
-		shfs_buf_printf(&l->out, "+ %zu more\n", n - SHFS_TREE_LISTED);
+	if (run->n_results > n)
+		shfs_buf_printf(&l->out, "+ %zu more\n", run->n_results - n);
 }
 
 static int show_commands_to_run(struct listing *l, struct shfs_index *index,
@@ -136,9 +129,8 @@ static int show_commands_to_run(struct listing *l, struct shfs_index *index,
 }
 
 static int show_stale_results(struct listing *l, struct shfs_index *index,
-                              struct shfs_stale *stale)
+                              struct shfs_stale *stale, struct counts n)
 {
-	struct counts n = count_stale_results(stale);
 	int r = 0;
 
 	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
@@ -158,7 +150,7 @@ static int show_stale_results(struct listing *l, struct shfs_index *index,
 }
 
 static int show_stale(struct shfs_context *ctx, struct shfs_index *index,
-                      struct shfs_stale *stale)
+                      struct shfs_stale *stale, struct counts n)
 {
 	struct listing l = { 0 };
 	int r;
@@ -166,7 +158,7 @@ static int show_stale(struct shfs_context *ctx, struct shfs_index *index,
 	shfs_context_pager(ctx);
 	l.style = shfs_style_of(ctx);
 	l.columns = shfs_show_columns();
-	r = show_stale_results(&l, index, stale);
+	r = show_stale_results(&l, index, stale, n);
 	shfs_buf_free(&l.out);
 	shfs_buf_free(&l.name);
 	return r;
@@ -190,7 +182,7 @@ static void json_run(struct shfs_json *json, const struct shfs_stale_run *run)
 	for (size_t i = 0; i < run->n_inputs; i++) {
 		const struct shfs_stale_input *input = &run->inputs[i];
 
-		if (!is_reason(input))
+		if (!input->reason)
 			continue;
 		shfs_json_object(json, NULL);
 		shfs_json_str(json, "path", input->file->path);
@@ -205,10 +197,9 @@ static void json_run(struct shfs_json *json, const struct shfs_stale_run *run)
 	shfs_json_object_end(json);
 }
 
-static int json_stale(struct shfs_stale *stale)
+static int json_stale(struct shfs_stale *stale, struct counts n)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
-	struct counts n = count_stale_results(stale);
 	bool ok = true;
 
 	shfs_json_begin(&json, "stale");
@@ -232,12 +223,16 @@ static int answer_stale(struct shfs_context *ctx, struct shfs_index *index,
 {
 	_cleanup_stale_ struct shfs_stale *stale = NULL;
 	int r = shfs_stale_new(index, paths, n, &stale);
+	struct counts counts = { 0 };
 
-	if (!r)
-		r = opts.json ? json_stale(stale) : show_stale(ctx, index, stale);
+	if (!r) {
+		counts = count_stale_results(stale);
+		r = opts.json ? json_stale(stale, counts)
+		              : show_stale(ctx, index, stale, counts);
+	}
 	if (r)
 		return r;
-	return count_stale_results(stale).stale ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+	return counts.stale ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 }
 
 static int run_stale(struct shfs_context *ctx, struct shfs_index *index, int argc,

@@ -16,7 +16,6 @@
 #include "query/graph/jobs-internal.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <string.h>
 
 /* Shared by all commands that are not split. */
@@ -556,10 +555,7 @@ static int has_name_of_note(struct shfs_graph *g, int64_t file_id)
 	if (r <= 0)
 		return r;
 	name = strrchr(path, '/') + 1;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (!fnmatch(names[i], name, 0))
-			return 1;
-	return 0;
+	return shfs_name_is_one_of(name, names, ARRAY_SIZE(names));
 }
 
 /* Is it a note of earlier jobs for the tool, about the dependencies between files? The

@@ -21,10 +21,11 @@ static void add_needed(struct shfs_stale *s)
 
 		queue = run->queued;
 		for (size_t i = 0; i < run->r.n_inputs; i++) {
-			struct run_node *maker = run_of(run->r.inputs[i].file);
+			const struct shfs_stale_input *input = &run->r.inputs[i];
+			struct run_node *maker = run_of(input->run);
 
-			if (!maker || run->r.inputs[i].file->present || maker->r.stale ||
-			    maker->r.needed)
+			if (!maker || maker->r.stale || maker->r.needed ||
+			    input->file->present)
 				continue;
 			maker->r.needed = true;
 			maker->queued = queue;
@@ -73,7 +74,7 @@ static struct run_node *next_before(struct run_node *top)
 	                        : NULL)
 		while (top->job->at < top->job->r.n_inputs) {
 			struct run_node *run =
-				run_of(top->job->r.inputs[top->job->at++].file);
+				run_of(top->job->r.inputs[top->job->at++].run);
 
 			if (is_run_again(run) && !(run->head ?: run)->placed)
 				return run->head ?: run;
@@ -96,13 +97,17 @@ static void append_run(struct shfs_stale *s, struct shfs_stale_run *run)
 	s->last = &run->next;
 }
 
+/* A run and when its command began: a copy, as runs are all over the memory. */
+struct begun {
+	int64_t begin_ns;
+	struct run_node *run;
+};
+
 static int compare_begins(const void *left, const void *right)
 {
-	const struct run_node *a = *(struct run_node *const *)left;
-	const struct run_node *b = *(struct run_node *const *)right;
-	int64_t x = a->r.entry->command.begin_ns, y = b->r.entry->command.begin_ns;
+	const struct begun *a = left, *b = right;
 
-	return (x > y) - (x < y);
+	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
 /* Puts each command that is run again, with all of its jobs, behind those that make
@@ -111,20 +116,20 @@ static int compare_begins(const void *left, const void *right)
  * follow. */
 static int order_commands(struct shfs_stale *s)
 {
-	_cleanup_free_ struct run_node **all = NULL;
+	_cleanup_free_ struct begun *all = NULL;
 	size_t n = 0, i = 0;
 
 	for (const struct shfs_stale_run *run = s->first; run; run = run->next)
 		n++;
-	all = calloc(n + 1, sizeof(struct run_node *));
+	all = calloc(n + 1, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	for (struct shfs_stale_run *run = s->first; run; run = run->next)
-		all[i++] = container_of(run, struct run_node, r);
+		all[i++] = (struct begun){ run->entry->command.begin_ns, run_of(run) };
 	qsort(all, n, sizeof(*all), compare_begins);
 	s->last = &s->first;
 	for (i = 0; i < n; i++) {
-		struct run_node *top = all[i], *before;
+		struct run_node *top = all[i].run, *before;
 
 		if (!is_run_again(top) || top->r.again || top->placed)
 			continue;
@@ -143,8 +148,8 @@ static int order_commands(struct shfs_stale *s)
 		}
 	}
 	for (i = 0; i < n; i++)
-		if (!is_run_again(all[i]))
-			append_run(s, &all[i]->r);
+		if (!is_run_again(all[i].run))
+			append_run(s, &all[i].run->r);
 	*s->last = NULL;
 	return 0;
 }

@@ -9,33 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A file. One is looked up for each read, in any order: so members of a look-up are
- * adjacent. */
-struct file_node {
-	struct shfs_stale_file f;
-	int64_t made_ns; /* when its run had finished it */
-	/* of its latest version */
-	int64_t command_id, process_id;
-	struct shfs_object_id object;
-	struct shfs_content unwatched; /* its latest one, of a file outside or a link */
-	int64_t changed_ns;            /* of that, as it is now */
-	/* the last run that read it, and the version */
-	const struct run_node *reader;
-	uint32_t seen_n;
-	bool named;        /* object is set */
-	struct told *told; /* NULL: not looked up */
-	bool known;
-	bool asked; /* the caller asked about it */
-	bool directory;
-	bool bookkeeping; /* in the bookkeeping of a program */
-} __attribute__((aligned(128)));
-
-/* A block of files, indexed by their numbers. */
-#define BLOCK_FILES 256
-struct file_block {
-	struct file_node files[BLOCK_FILES];
-};
-
 /* Commands of build tools that read the latest version of a file and ended well. */
 struct told {
 	const struct shfs_command_row **list; /* sorted */
@@ -48,12 +21,11 @@ struct taken_file {
 	struct taken_file *next;
 };
 
-static void file_clear(struct file_node *f)
+static void free_told(struct file_node *f)
 {
 	if (f->told)
 		free(f->told->list);
 	free(f->told);
-	free(f->f.path);
 }
 
 void shfs_stale_free(struct shfs_stale *s)
@@ -62,12 +34,7 @@ void shfs_stale_free(struct shfs_stale *s)
 
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		for (size_t k = 0; s->blocks[i] && k < BLOCK_FILES; k++)
-			file_clear(&s->blocks[i]->files[k]);
-		free(s->blocks[i]);
-	}
-	free(s->blocks);
+	shfs_stale_files_free(s, free_told);
 	while (s->taken) {
 		struct taken_file *taken = s->taken;
 
@@ -522,12 +489,15 @@ static int look_at_unwatched(struct shfs_stale *s, struct file_node *f,
 
 	if (r <= 0)
 		return r;
-	f->unwatched = *then;
+	f->unwatched = malloc(sizeof(*f->unwatched));
+	if (!f->unwatched)
+		return -ENOMEM;
+	f->unwatched->then = *then;
 	r = shfs_stale_read_now(f->f.path, then, &now);
 	if (!r)
 		f->f.moved_on = !shfs_content_is_unchanged(then, &now);
 	f->f.present = r ? r != -ENOENT && r != -ENOTDIR : true;
-	f->changed_ns = r ? INT64_MIN : MAX(now.mtime_ns, now.ctime_ns);
+	f->unwatched->changed_ns = r ? INT64_MIN : MAX(now.mtime_ns, now.ctime_ns);
 	return 0;
 }
 
@@ -541,7 +511,7 @@ static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 	if (r > 0)
 		r = shfs_facts_version(facts, file_id << 32 | fact.versions, &latest);
 	if (r > 0)
-		r = shfs_facts_path(facts, file_id, &f->f.path);
+		r = shfs_stale_keep_path(s, file_id, f);
 	if (r <= 0)
 		return r;
 	f->known = true;
@@ -559,42 +529,12 @@ static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 	return r < 0 ? r : 1;
 }
 
-static int make_block(struct shfs_stale *s, size_t at)
-{
-	struct file_block **blocks = s->blocks, *block;
-
-	if (at >= s->n_blocks) {
-		size_t n = MAX(at + 1, s->n_blocks * 2);
-
-		blocks = reallocarray(blocks, n, sizeof(*blocks));
-		if (!blocks)
-			return -ENOMEM;
-		memset(blocks + s->n_blocks, 0, (n - s->n_blocks) * sizeof(*blocks));
-		s->blocks = blocks;
-		s->n_blocks = n;
-	}
-	block = aligned_alloc(_Alignof(struct file_block), sizeof(*block));
-	if (!block)
-		return -ENOMEM;
-	memset(block, 0, sizeof(*block));
-	blocks[at] = block;
-	return 0;
-}
-
 /* 1, or 0 if the file has no version. */
 static int get_file_node(struct shfs_stale *s, int64_t file_id, struct file_node **out)
 {
-	size_t at = (uint32_t)file_id / BLOCK_FILES;
-	struct file_node *f;
-	int r = 0;
+	int r = shfs_stale_file_node(s, file_id, out);
 
-	if (at >= s->n_blocks || !s->blocks[at])
-		r = make_block(s, at);
-	if (r)
-		return r;
-	f = &s->blocks[at]->files[(uint32_t)file_id % BLOCK_FILES];
-	*out = f;
-	return f->known ? 1 : load_file(s, file_id, f);
+	return r ? r : (*out)->known ? 1 : load_file(s, file_id, *out);
 }
 
 /* --- inputs --- */
@@ -617,8 +557,8 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 
 	if (r <= 0 || is_process_of_run(run, seen.command_id, seen.process_id))
 		return MIN(r, 0);
-	if (f->unwatched.flags)
-		*same = shfs_content_is_unchanged(&seen.content, &f->unwatched);
+	if (f->unwatched)
+		*same = shfs_content_is_unchanged(&seen.content, &f->unwatched->then);
 	else
 		*same = (seen.content.flags & SHFS_CONTENT_NAMED) && f->named &&
 		        !memcmp(&seen.content.object, &f->object, sizeof(f->object));
@@ -796,12 +736,14 @@ static int add_run_input(struct shfs_stale *s, struct run_node *run,
 		same = r;
 	}
 	/* what the command itself has changed outside is likely its own */
-	if (f->f.moved_on && shfs_command_ran_at(&run->r.entry->command, f->changed_ns))
+	if (f->f.moved_on &&
+	    shfs_command_ran_at(&run->r.entry->command, f->unwatched->changed_ns))
 		return 0;
 	same &= !f->f.moved_on;
 	f->reader = run;
 	f->seen_n = n;
-	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };
+	run->r.inputs[run->r.n_inputs++] =
+		(struct shfs_stale_input){ .file = &f->f, .n = n, .changed = !same };
 	return 0;
 }
 
@@ -895,7 +837,7 @@ static int order_run(struct shfs_stale *s, struct run_node *top)
 				top->at = top->r.n_inputs;
 		}
 		while (!next && top->at < top->r.n_inputs) {
-			next = run_of(top->r.inputs[top->at++].file);
+			next = run_of(top->r.inputs[top->at++].file->run);
 			if (next && next->state != RUN_NEW)
 				next = NULL;
 		}
@@ -936,11 +878,26 @@ static void drop_other_results(struct shfs_stale_run *run)
 {
 	if (!run->n_inputs && !run->failed)
 		run->results = NULL;
-	for (struct shfs_stale_file **f = &run->results; *f;)
-		if (!(*f)->run)
-			*f = (*f)->next_result;
-		else
+	for (struct shfs_stale_file **f = &run->results; *f;) {
+		if ((*f)->run) {
+			run->n_results++;
 			f = &(*f)->next_result;
+		} else {
+			*f = (*f)->next_result;
+		}
+	}
+}
+
+/* Copies what is asked again and again of each input: millions of files are all over the
+ * memory. */
+static void settle_inputs(struct shfs_stale_run *run)
+{
+	for (size_t i = 0; i < run->n_inputs; i++) {
+		struct shfs_stale_input *input = &run->inputs[i];
+
+		input->run = input->file->run;
+		input->reason = input->changed || (input->run && input->run->stale);
+	}
 }
 
 static int find_stale_runs(struct shfs_stale *s, char *const *paths, size_t n)
@@ -973,8 +930,10 @@ int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
 	if (!r)
 		r = find_stale_runs(s, paths, n);
 	shfs_facts_release(s->graph->facts);
-	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
+	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next) {
 		drop_other_results(one);
+		settle_inputs(one);
+	}
 	r = r ? r : shfs_stale_order(s);
 	if (!r)
 		*out = TAKE_PTR(s);

@@ -35,14 +35,17 @@ struct shfs_stale_file {
 
 struct shfs_stale_input {
 	struct shfs_stale_file *file;
+	struct shfs_stale_run *run; /* of the file, once all runs were looked at */
 	uint32_t n;   /* the version that was read; 0: of a file outside that an earlier
 	               * command had left, which is no version */
 	bool changed; /* the file has another content now */
+	bool reason;  /* it has, or is stale itself */
 };
 
 struct shfs_stale_run {
 	const struct shfs_entry *entry; /* the command, without its uses and jobs */
 	struct shfs_stale_file *results;
+	size_t n_results;
 	struct shfs_stale_input *inputs;
 	size_t n_inputs;
 	bool stale;                  /* an input changed or is stale; or the run failed */

@@ -9,11 +9,20 @@
 /* The whole index in memory. A row that ingest has numbered has its number as its index.
  */
 struct packed_access {
-	int64_t begin_us, end_us;
-	uint32_t seq, file_id, file2_id, seen_n, made_n;
+	int64_t begin_us;
+	uint32_t took_us; /* end_us - begin_us */
+	uint32_t seq, file_id, seen_n, made_n;
 	uint16_t flags;
 	uint8_t op;
-	bool directory;
+	bool directory : 1;
+	bool has_more : 1; /* there is a struct more_access */
+};
+_Static_assert(sizeof(struct packed_access) == 32, "there are many of them");
+
+/* What few accesses have: another file, or a long time. */
+struct more_access {
+	uint32_t at, file2_id; /* at: index of the access */
+	int64_t end_us;
 };
 
 struct process_fact {
@@ -59,7 +68,7 @@ struct table {
 struct facts_all {
 	struct shfs_index *index;
 	struct table processes, files, directories, commands;
-	struct table accesses, of_process, versions, of_file;
+	struct table accesses, more, of_process, versions, of_file;
 	/* sorted pairs: the commands of accesses of shells, and the reverse; the versions
 	 * that have an origin, by the origin */
 	struct table shell, shell_by_command, origins;
@@ -265,10 +274,25 @@ static int load_shell_access_row(struct facts_all *all, sqlite3_value **row)
 	               ?: add_pair(&all->shell_by_command, command_id, access_id);
 }
 
+static int add_more(struct facts_all *all, const struct shfs_access *a)
+{
+	struct more_access *more;
+	int r = table_add_row(&all->more, (void **)&more);
+
+	if (!r)
+		*more = (struct more_access){ .at = (uint32_t)all->accesses.n,
+			                      .file2_id = (uint32_t)a->file2_id,
+			                      .end_us = a->end_us };
+	return r;
+}
+
 /* Adds an access; the caller has made room for it. */
 static int add_access(struct facts_all *all, struct range *p, const struct shfs_access *a)
 {
 	struct packed_access *x = ROWS(all->accesses, packed_access) + all->accesses.n;
+	uint64_t took_us = (uint64_t)shfs_wrap_sub(a->end_us, a->begin_us);
+	bool has_more = a->file2_id || took_us > UINT32_MAX;
+	int r;
 
 	if (!p->n)
 		p->first = all->accesses.n;
@@ -276,13 +300,16 @@ static int add_access(struct facts_all *all, struct range *p, const struct shfs_
 	    (a->seq | a->file_id | a->file2_id | a->seen_n | a->made_n) >> 32 ||
 	    a->flags > UINT16_MAX || a->op > UINT8_MAX)
 		return -ERANGE;
+	r = has_more ? add_more(all, a) : 0;
+	if (r)
+		return r;
 	all->accesses.n++;
 	*x = (struct packed_access){
 		.seq = (uint32_t)a->seq,
 		.begin_us = a->begin_us,
-		.end_us = a->end_us,
+		.took_us = (uint32_t)took_us,
+		.has_more = has_more,
 		.file_id = (uint32_t)a->file_id,
-		.file2_id = (uint32_t)a->file2_id,
 		.seen_n = (uint32_t)a->seen_n,
 		.made_n = (uint32_t)a->made_n,
 		.flags = (uint16_t)a->flags,
@@ -450,6 +477,7 @@ int facts_all_load(struct shfs_index *index, struct facts_all **out)
 		return -ENOMEM;
 	all->index = index;
 	all->accesses.size = sizeof(struct packed_access);
+	all->more.size = sizeof(struct more_access);
 	all->processes.size = sizeof(struct process_fact);
 	all->files.size = sizeof(struct file_fact);
 	all->versions.size = sizeof(struct packed_version);
@@ -471,6 +499,7 @@ void facts_all_free(struct facts_all *all)
 	if (!all)
 		return;
 	free(all->accesses.rows);
+	free(all->more.rows);
 	free(all->processes.rows);
 	free(all->files.rows);
 	free(all->versions.rows);
@@ -493,9 +522,34 @@ void facts_all_free(struct facts_all *all)
 
 /* --- accesses --- */
 
-static int give(const struct packed_access *x, int64_t access_id, shfs_access_fn fn,
-                void *arg)
+/* Finds what else there is of an access, by its index. */
+static const struct more_access *find_more(const struct facts_all *all,
+                                           const struct packed_access *x)
 {
+	const struct more_access *more = all->more.rows;
+	uint32_t at = (uint32_t)(x - ROWS(all->accesses, packed_access));
+	size_t low = 0, high = all->more.n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (more[middle].at < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return &more[low];
+}
+
+static uint32_t file2_of(const struct facts_all *all, const struct packed_access *x)
+{
+	return x->has_more ? find_more(all, x)->file2_id : 0;
+}
+
+static int give(const struct facts_all *all, const struct packed_access *x,
+                int64_t access_id, shfs_access_fn fn, void *arg)
+{
+	const struct more_access *more = x->has_more ? find_more(all, x) : NULL;
 	struct shfs_access a = {
 		.access_id = access_id,
 		.seq = x->seq,
@@ -503,9 +557,9 @@ static int give(const struct packed_access *x, int64_t access_id, shfs_access_fn
 		.flags = x->flags,
 		.directory = x->directory,
 		.file_id = x->file_id,
-		.file2_id = x->file2_id,
+		.file2_id = more ? more->file2_id : 0,
 		.begin_us = x->begin_us,
-		.end_us = x->end_us,
+		.end_us = more ? more->end_us : shfs_wrap_add(x->begin_us, x->took_us),
 		.seen_n = x->seen_n,
 		.made_n = x->made_n,
 	};
@@ -526,7 +580,7 @@ int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_acces
 {
 	const struct packed_access *x = find_access(all, access_id);
 
-	return x ? give(x, access_id, facts_copy_access, out) : 0;
+	return x ? give(all, x, access_id, facts_copy_access, out) : 0;
 }
 
 /* Returns the command of an access of a shell; 0: none. */
@@ -574,7 +628,7 @@ static int each_of_process(struct facts_all *all, int64_t process_id, bool nobod
 		int64_t access_id = shfs_access_id(process_id, n);
 
 		if (!nobodys || !owner(all, access_id))
-			r = give(&x[p.first + n - 1], access_id, fn, arg);
+			r = give(all, &x[p.first + n - 1], access_id, fn, arg);
 	}
 	return r;
 }
@@ -615,7 +669,7 @@ int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_
 	     i < all->shell_by_command.n && x[i].key == command_id && !r; i++) {
 		const struct packed_access *a = find_access(all, x[i].value);
 
-		r = a ? give(a, x[i].value, fn, arg) : 0;
+		r = a ? give(all, a, x[i].value, fn, arg) : 0;
 	}
 	return r;
 }
@@ -681,28 +735,23 @@ int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_
 	if (r || file_id <= 0 || (size_t)file_id >= all->files.n)
 		return r;
 	for (i = all->open_ends[file_id - 1]; i < all->open_ends[file_id] && !r; i++)
-		r = give(find_access(all, all->opens[i]), all->opens[i], fn, arg);
+		r = give(all, find_access(all, all->opens[i]), all->opens[i], fn, arg);
 	return r;
 }
 
 /* --- files and versions --- */
 
-int facts_all_path(struct facts_all *all, int64_t file_id, char **out)
+int facts_all_add_path(struct facts_all *all, int64_t file_id, struct shfs_buf *out)
 {
 	const struct file_fact *f = find_file_fact(all, file_id);
 	const size_t *directories = all->directories.rows;
-	const char *dir = f ? all->names.data + directories[f->directory_id] : NULL;
-	const char *name = f ? all->names.data + f->name_at : NULL;
-	size_t dir_len = f ? strlen(dir) : 0, name_len = f ? strlen(name) : 0;
-	char *path = f ? malloc(dir_len + name_len + 2) : NULL;
 
-	if (!f || !path)
-		return f ? -ENOMEM : 0;
-	memcpy(path, dir, dir_len);
-	path[dir_len] = '/';
-	memcpy(path + dir_len + 1, name, name_len + 1);
-	*out = path;
-	return 1;
+	if (!f)
+		return 0;
+	shfs_buf_str(out, all->names.data + directories[f->directory_id]);
+	shfs_buf_char(out, '/');
+	shfs_buf_str(out, all->names.data + f->name_at);
+	return out->failed ? -ENOMEM : 1;
 }
 
 /* Is the file in a directory at path or below it, or at path itself? */
@@ -790,11 +839,13 @@ int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact
 static void note_last_made(struct facts_all *all, const struct packed_access *x,
                            int64_t access_id)
 {
-	const struct packed_version *v = find_packed_version(
-		all, shfs_version_id(x->file2_id ? x->file2_id : x->file_id, x->made_n));
-	int64_t *last = v ? all->last_made[!!x->file2_id] +
-	                                (v - ROWS(all->versions, packed_version))
-	                  : NULL;
+	uint32_t file2_id = file2_of(all, x);
+	const struct packed_version *v =
+		find_packed_version(all, shfs_version_id(file2_id ? file2_id : x->file_id,
+	                                                 x->made_n));
+	int64_t *last =
+		v ? all->last_made[!!file2_id] + (v - ROWS(all->versions, packed_version))
+		  : NULL;
 
 	if (v && (!*last || find_access(all, *last)->seq < x->seq) &&
 	    owner(all, access_id))
@@ -831,7 +882,7 @@ int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
 	if (r || !v)
 		return r;
 	id = all->last_made[moved][v - ROWS(all->versions, packed_version)];
-	return id ? give(find_access(all, id), id, facts_copy_access, out) : 0;
+	return id ? give(all, find_access(all, id), id, facts_copy_access, out) : 0;
 }
 
 /* --- versions with the same object --- */

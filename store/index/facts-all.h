@@ -26,7 +26,7 @@ void facts_all_free(struct facts_all *all);
 /* As in facts.h. */
 int facts_all_version(struct facts_all *all, int64_t version_id,
                       struct shfs_version_fact *out);
-int facts_all_path(struct facts_all *all, int64_t file_id, char **out);
+int facts_all_add_path(struct facts_all *all, int64_t file_id, struct shfs_buf *out);
 int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact *out);
 int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void *arg);
 int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out);

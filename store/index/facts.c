@@ -164,7 +164,14 @@ int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, vo
 
 /* --- files --- */
 
-static int look_at_path(struct shfs_facts *f, int64_t file_id, char **out)
+static int column_text(sqlite3_stmt *stmt, struct shfs_buf *out)
+{
+	shfs_buf_add(out, sqlite3_column_text(stmt, 0) ?: (const unsigned char *)"",
+	             sqlite3_column_bytes(stmt, 0));
+	return out->failed ? -ENOMEM : 1;
+}
+
+static int look_at_path(struct shfs_facts *f, int64_t file_id, struct shfs_buf *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(
@@ -175,19 +182,26 @@ static int look_at_path(struct shfs_facts *f, int64_t file_id, char **out)
 			  " JOIN directory d USING (directory_id) WHERE f.file_id = ?",
 		shfs_arg_int(file_id));
 
-	if (r <= 0)
-		return r;
-	*out = strdup((const char *)sqlite3_column_text(stmt, 0) ?: "");
-	return *out ? 1 : -ENOMEM;
+	return r > 0 ? column_text(stmt, out) : r;
 }
 
-int shfs_facts_path(struct shfs_facts *f, int64_t file_id, char **out)
+int shfs_facts_add_path(struct shfs_facts *f, int64_t file_id, struct shfs_buf *out)
 {
 	int r = expect_question(f);
 
 	return r        ? r
-	       : f->all ? facts_all_path(f->all, file_id, out)
+	       : f->all ? facts_all_add_path(f->all, file_id, out)
 	                : look_at_path(f, file_id, out);
+}
+
+int shfs_facts_path(struct shfs_facts *f, int64_t file_id, char **out)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	int r = shfs_facts_add_path(f, file_id, &path);
+
+	if (r > 0)
+		*out = TAKE_PTR(path.data);
+	return r;
 }
 
 static int get_file_fact(struct shfs_facts *f, int64_t file_id,
@@ -337,13 +351,6 @@ int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *progra
 	                               " t.task_id = coalesce(p.task_id, p.process_id)"
 	                               " WHERE p.process_id = ?",
 	                               shfs_arg_int(process_id));
-}
-
-static int column_text(sqlite3_stmt *stmt, struct shfs_buf *out)
-{
-	shfs_buf_add(out, sqlite3_column_text(stmt, 0) ?: (const unsigned char *)"",
-	             sqlite3_column_bytes(stmt, 0));
-	return out->failed ? -ENOMEM : 1;
 }
 
 int shfs_facts_string(struct shfs_facts *f, int64_t string_id, struct shfs_buf *out)

@@ -149,6 +149,9 @@ void shfs_facts_release(struct shfs_facts *facts);
 _must_check_ int shfs_facts_version(struct shfs_facts *facts, int64_t version_id,
                                     struct shfs_version_fact *out);
 _must_check_ int shfs_facts_path(struct shfs_facts *facts, int64_t file_id, char **out);
+/* As shfs_facts_path, but appends the path. */
+_must_check_ int shfs_facts_add_path(struct shfs_facts *facts, int64_t file_id,
+                                     struct shfs_buf *out);
 _must_check_ int shfs_facts_file(struct shfs_facts *facts, int64_t file_id,
                                  struct shfs_file_fact *out);
 /* Calls fn for the files at an absolute path and below it, in ascending order. */

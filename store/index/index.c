@@ -321,6 +321,9 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
 	index->codecs = codecs_new();
 	if (!index->codecs)
 		return -ENOMEM;
+	/* SQLite need not count its memory, under a lock; later than at first it cannot
+	 * be told so */
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	rc = sqlite3_open_v2(immutable ? uri.data : path, &index->db,
 	                     (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
 	                             (immutable ? SQLITE_OPEN_URI : 0) |

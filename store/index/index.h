@@ -95,6 +95,9 @@ extern void (*shfs_ingest_progress)(uint64_t done_bytes, uint64_t all_bytes);
 
 /* Limits of a transaction: records, and milliseconds; tests set less. */
 extern unsigned shfs_ingest_batch, shfs_ingest_batch_ms;
+/* So many records are taken in before the beginnings of all objects are kept in memory.
+ */
+extern unsigned shfs_seen_after;
 
 /* Makes a new index of the whole journal beside the old one, then copies it over that. */
 _must_check_ int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,

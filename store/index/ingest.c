@@ -47,6 +47,7 @@ static void forget_ingest_memory(struct shfs_ingest *ing)
 	shfs_chunks_forget(ing);
 	shfs_file_uses_forget(ing);
 	shfs_strings_forget(ing);
+	shfs_seen_forget(ing);
 	ing->producer.id = 0;
 	ing->session.session_id = 0;
 }

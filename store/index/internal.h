@@ -267,13 +267,15 @@ struct shfs_ingest {
 	int64_t last_process_id; /* before this transaction */
 	bool flushed_early;      /* some chunks of this transaction are written already */
 	unsigned round;          /* counts transactions */
-	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
+	/* process.c: by producer and seq; the last used one */
+	struct shfs_process_cache *procs, *proc;
 	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the last used one */
 	struct shfs_packed_chunks packed;
 	struct shfs_file_uses uses;      /* byfile.c: of this transaction */
 	struct shfs_string strings[512]; /* string.c: recently used ones */
 	struct shfs_string_base bases[64];
 	struct shfs_news *news; /* attribute.c: news of hook logs */
+	uint8_t *seen;          /* seen.c; NULL: not loaded */
 
 	/* the clock slot that is being filled */
 	int64_t clock_boot_id, clock_slot, clock_offset_ns;
@@ -281,6 +283,13 @@ struct shfs_ingest {
 	struct shfs_buf path, path2; /* absolute paths of the record */
 	struct shfs_buf in_tree;     /* one with the name of its tree before it */
 };
+
+/* --- seen.c --- */
+
+/* May a version have this packed object? 1: maybe; 0: no, but the caller is about to add
+ * one; or a negative errno. */
+_must_check_ int shfs_seen_object(struct shfs_ingest *ing, struct shfs_bytes object);
+void shfs_seen_forget(struct shfs_ingest *ing);
 
 /* --- apply.c, apply-hook.c --- */
 

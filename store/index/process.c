@@ -29,6 +29,7 @@ void shfs_processes_forget(struct shfs_ingest *ing)
 {
 	struct shfs_process_cache *c, *next;
 
+	ing->proc = NULL;
 	HASH_ITER (hh, ing->procs, c, next) {
 		HASH_DEL(ing->procs, c);
 		free(c);
@@ -609,19 +610,22 @@ static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache 
 int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
 {
 	struct process_key key = { ing->producer.id, seq };
-	struct shfs_process_cache *c;
+	struct shfs_process_cache *c = ing->proc;
 	int r = 1;
 
 	*out = (struct shfs_process){ 0 };
 	if (!seq)
 		return 0;
-	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (!c || memcmp(&c->key, &key, sizeof(key)) != 0)
+		HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
 	if (!c)
 		r = process_load(ing, key, &c);
 	if (r > 0 && !c->owned)
 		r = process_attribute(ing, c) ?: 1;
-	if (r > 0)
+	if (r > 0) {
+		ing->proc = c;
 		*out = c->process;
+	}
 	return r;
 }
 

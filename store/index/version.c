@@ -194,16 +194,21 @@ void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *f)
 	f->known.named = false;
 }
 
-/* Counts an object, before the version with it is inserted. */
-static int count_new_object(struct shfs_ingest *ing, struct shfs_arg object)
+/* Counts the object of a content, before the version with it is inserted. */
+static int count_object(struct shfs_ingest *ing, const struct shfs_content *c)
 {
+	uint8_t buf[20];
+	struct shfs_bytes object = { (const char *)buf,
+		                     shfs_object_pack(&c->object, buf) };
 	int64_t one;
-	int r = shfs_sql_int(ing->index, &one,
-	                     "SELECT 1 FROM version WHERE"
-	                     " substr(object, 1, 3) = substr(?1, 1, 3)"
-	                     " AND object = ?1 LIMIT 1",
-	                     object);
+	int r = shfs_seen_object(ing, object);
 
+	if (r > 0)
+		r = shfs_sql_int(ing->index, &one,
+		                 "SELECT 1 FROM version WHERE"
+		                 " substr(object, 1, 3) = substr(?1, 1, 3)"
+		                 " AND object = ?1 LIMIT 1",
+		                 shfs_arg_blob(object));
 	ing->totals.objects += !r;
 	return MIN(r, 0);
 }
@@ -212,8 +217,7 @@ static int count_new_object(struct shfs_ingest *ing, struct shfs_arg object)
 static int learn_object(struct shfs_ingest *ing, struct shfs_content *known, bool carried,
                         const struct shfs_content *c)
 {
-	uint8_t buf[20];
-	int r = count_new_object(ing, object_arg(c, buf));
+	int r = count_object(ing, c);
 
 	if (!r && !carried)
 		r = shfs_left_out_add(ing, known->flags, -1);
@@ -348,8 +352,7 @@ static int insert_version(struct shfs_ingest *ing, const struct shfs_file *f,
 static int append_version(struct shfs_ingest *ing, struct shfs_file *f,
                           const struct shfs_content *c, const struct maker *by)
 {
-	uint8_t buf[20];
-	int r = c->flags & SHFS_CONTENT_OBJECT ? count_new_object(ing, object_arg(c, buf))
+	int r = c->flags & SHFS_CONTENT_OBJECT ? count_object(ing, c)
 	                                       : shfs_left_out_add(ing, c->flags, 1);
 
 	if (!r)

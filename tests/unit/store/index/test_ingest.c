@@ -870,6 +870,45 @@ static void test_progress(void **state)
 	kit_close(&k);
 }
 
+/* Distinct objects are counted as they come, whether or not their beginnings are kept in
+ * memory: some begin alike, and come again, in this ingest or in a later one. */
+static void test_objects_that_begin_alike(void **state)
+{
+	unsigned usual = shfs_seen_after;
+
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		uint32_t random = seed;
+		struct kit k;
+		uint64_t p;
+
+		shfs_seen_after = seed * 20; /* ingests have some 100 records */
+		kit_open(&k);
+		kit_mount(&k);
+		p = kit_process(&k, 501, 2000, 500, 1000);
+		for (int i = 0; i < 300; i++) {
+			struct shfs_content c = kit_content(&k, "x", 2010 + i);
+			char name[16];
+
+			random = random * 1664525 + 1013904223;
+			memset(c.object.hash, 0, sizeof(c.object.hash));
+			c.object.hash[2] = random >> 16 & 7;
+			c.object.hash[15] = random >> 20 & 15;
+			snprintf(name, sizeof(name), "f%u", random >> 24 & 15);
+			kit_write(&k, p, name, 2010 + i, c);
+			if (i % 100 != 99)
+				continue;
+			kit_ingest(&k);
+			assert_string_equal(
+				kit_ask(&k, 1,
+			                "SELECT objects - (SELECT count(DISTINCT object)"
+			                " FROM v_version) FROM v_stats"),
+				"0");
+		}
+		kit_close(&k);
+	}
+	shfs_seen_after = usual;
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_rows),
 	cmocka_unit_test(test_again_changes_nothing),
@@ -893,6 +932,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gap_without_news),
 	cmocka_unit_test(test_gap_of_another_boot),
 	cmocka_unit_test(test_progress),
+	cmocka_unit_test(test_objects_that_begin_alike),
 };
 
 int main(int argc, char **argv)

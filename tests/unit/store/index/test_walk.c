@@ -46,6 +46,17 @@ static int setup(void **state)
 		kit_write(&k, p, "t", 9200 + 20 * i, kit_content(&k, "t", 9200 + 20 * i));
 		kit_rename(&k, p, "t", "moved", 9210 + 20 * i);
 	}
+	/* so long that the microseconds just fit in 32 bits; and longer */
+	for (int i = 0; i < 4; i++) {
+		/* a record is made 1 ms after its last access */
+		static const double took_ms[] = { 4294966.294, 4294966.295, 4294966.297,
+			                          86400000 };
+		struct shfs_content seen = kit_content(&k, "l", 9300);
+
+		snprintf(name, sizeof(name), "long%d", i);
+		kit_access(&k, p, name, 9300, 9300 + took_ms[i], SHFS_ACCESS_READ, &seen,
+		           NULL);
+	}
 	return kit_finish(&k, &the_index);
 }
 
