@@ -2,10 +2,12 @@
 #include "query/web/waiting.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/path.h"
 #include "store/journal/runtime.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <utlist.h>
@@ -112,9 +114,12 @@ static void end_look(struct shfs_web *web)
 	web->look_ms = MIN(web->look_ms,
 	                   web->looked_ms + (web->watch < 0 ? UNWATCHED_MS : WATCHED_MS));
 	shfs_web_mark(web, mark);
-	DL_FOREACH_SAFE (web->waiting, request, next)
-		if (request->later == SHFS_WEB_NEWS && strcmp(request->seen, mark) != 0)
-			tell_news(web, request);
+	DL_FOREACH_SAFE (web->waiting, request, next) {
+		if (request->later != SHFS_WEB_NEWS || !strcmp(request->seen, mark))
+			continue;
+		shfs_debug(QUERY, "news: %s", mark);
+		tell_news(web, request);
+	}
 }
 
 static void begin_look(struct shfs_web *web)
@@ -132,6 +137,8 @@ static void hasten_look(struct shfs_web *web)
 
 	drain_watch(web);
 	web->look_ms = MIN(web->look_ms, soon);
+	shfs_debug(QUERY, "something was written: the index is asked in %" PRId64 " ms",
+	           MAX(web->look_ms - now_ms(), 0));
 	web->is_hastened = true;
 }
 

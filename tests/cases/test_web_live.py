@@ -236,6 +236,27 @@ def test_many_that_wait(study, served, sandbox):
     assert "echo heard > heard.txt" in [c["text"] for c in served.json("/data")["commands"]]
 
 
+def test_the_word_comes_by_itself(study, sandbox):
+    """Not because it was time to look again: what was written is what has the index asked."""
+    sandbox.env["SHFS_DEBUG"] = "query"
+    found = Served(sandbox, "--port", "0", sandbox.project)
+    try:
+        told = []
+        for n in range(3):
+            sandbox.shfs("history", "--limit", "1", check=False)
+            connection = waiting(found, found.json("/news")["mark"])
+            assert found.get("/data?limit=1&until=1").status == 200  # the other one waits now
+            study.run(f"echo {n} > n")
+            told.append(answer(connection)[1]["mark"])
+    finally:
+        status, said = found.end()
+    assert status == 0 and len(set(told)) == 3
+    lines = [line.split(": ", 2)[2] for line in said.splitlines() if ": news: " in line or "something was written" in line]
+    for mark in told[1:]:  # the first one has the index asked in any case
+        at = lines.index(f"news: {mark}")
+        assert lines[at - 1].startswith("something was written: the index is asked in "), lines
+
+
 def test_since(study, served):
     """The latest commands, back to a moment."""
     whole = served.json("/data?limit=5000")["commands"]
