@@ -15,8 +15,8 @@
 
 #include "browse/contents.h"
 #include "browse/nodes.h"
-#include "browse/refresh.h"
 #include "query/base/model.h"
+#include "query/care/refresh.h"
 
 #include <sys/stat.h>
 

@@ -9,6 +9,7 @@
 #include "common/path.h"
 #include "fusefs/transport/mountpoint.h"
 #include "query/base/context.h"
+#include "query/care/detach.h"
 #include "recording/daemon.h"
 #include "recording/sandbox.h"
 
@@ -234,16 +235,45 @@ static int enter_sandbox(int device)
 	return shfs_sandbox_forbid_changes(writable, browse.refresher.ask < 0 ? 2 : 3);
 }
 
+/* What the process beside this one has of it. */
+struct beside {
+	const char *mountpoint;
+	dev_t device; /* of the mount */
+	int closes[2];
+};
+
+static void leave_this_process(void *closure)
+{
+	struct beside *b = closure;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(b->closes); i++)
+		close(b->closes[i]);
+	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
+		dup2(null, fd);
+	shfs_daemon_told();
+}
+
+static void unmount_what_is_left(void *closure)
+{
+	struct beside *b = closure;
+	_cleanup_free_ char *where = shfs_mountpoint_of(b->device);
+	_cleanup_buf_ struct shfs_buf said = { 0 };
+
+	if (where && !strcmp(where, b->mountpoint))
+		(void)!shfs_detach(where, true, &said);
+}
+
 static int run(struct fuse_session *session, const char *mountpoint, int signals,
                bool foreground)
 {
-	int device = fuse_session_fd(session), closes[] = { device, signals };
-	dev_t number = 0;
-	int r = 0;
+	int device = fuse_session_fd(session), r = 0;
+	struct beside beside = { mountpoint, 0, { device, signals } };
+	struct shfs_refresher_duties duties = { leave_this_process, unmount_what_is_left,
+		                                &beside };
 
-	if (shfs_mountpoint_is_ours(mountpoint, &number))
-		r = shfs_refresher_start(&browse.refresher, browse.store->path,
-		                         mountpoint, number, closes, 2);
+	if (shfs_mountpoint_is_ours(mountpoint, &beside.device))
+		r = shfs_refresher_start(&browse.refresher, browse.store->path, &duties);
 	if (!r)
 		r = shfs_notices_start(session, &notices);
 	browse.on_rebuilt = drop_what_the_kernel_keeps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The panel at the side: a command, or a file.
-import { AGAIN, INCOMPLETE, NOT_ARCHIVED } from './model.js';
+import { AGAIN, INCOMPLETE, NOT_ARCHIVED, noteText } from './model.js';
 import { byId, el } from './dom.js';
 import { compareView, isImage, versionView } from './compare.js';
 import { count, date, duration, oneLine, quoted, size, time, visible } from './text.js';
@@ -15,15 +15,73 @@ export class Details {
 		Object.assign(this, { model, go, panel: byId('details') });
 	}
 
-	show(...children) {
+	// view: makes what is shown, again if there is more to it
+	show(view) {
+		this.view = view;
+		this.whole = false;
 		this.panel.hidden = false;
-		this.panel.replaceChildren(...children.flat().filter(Boolean));
+		this.fresh(view());
 		this.panel.scrollTop = 0;
 	}
 
+	fresh(view) {
+		const children = view.flat().filter(Boolean);
+
+		this.sign = children.map((child) => child.textContent).join();
+		this.panel.replaceChildren(...children);
+	}
+
 	close() {
+		this.view = null;
 		this.panel.hidden = true;
 		this.panel.replaceChildren();
+	}
+
+	// There may be more to what is shown. What was opened in it stays so, and stays where it is.
+	renew() {
+		const { panel, view } = this;
+
+		if (!view) return;
+		const made = view(),
+			focus = document.activeElement,
+			rows = [...panel.querySelectorAll('li[data-sign]')],
+			anchor = rows.find((row) => row.offsetTop + row.offsetHeight > panel.scrollTop),
+			away = anchor && anchor.offsetTop - panel.scrollTop;
+
+		if (made.flat().filter(Boolean).map((child) => child.textContent).join() === this.sign) return;
+		this.fresh(made);
+		for (const row of panel.querySelectorAll('li[data-sign]')) {
+			const at = rows.findIndex((old) => old.dataset.key === row.dataset.key);
+
+			if (at >= 0) keep(row, ...rows.splice(at, 1));
+		}
+		if (anchor?.isConnected && panel.scrollTop) panel.scrollTop = anchor.offsetTop - away;
+		if (focus.isConnected) focus.focus({ preventScroll: true });
+		else if (focus !== document.body) this.again(focus)?.focus({ preventScroll: true });
+	}
+
+	// The button that took the place of one.
+	again(button) {
+		return [...this.panel.querySelectorAll('button')].find((other) => other.textContent === button.textContent && !other.disabled);
+	}
+
+	// key: what it is of
+	row(key, ...children) {
+		const row = el('li', { 'data-key': key }, ...children);
+
+		row.dataset.sign = row.textContent;
+		return row;
+	}
+
+	// The note and the tags of a command or version.
+	noted(of) {
+		if (!noteText(of)) return null;
+		return el(
+			'p',
+			{ class: 'noted' },
+			(of.tags ?? []).map((tag) => [el('span', { class: 'tag' }, `#${oneLine(tag)}`), ' ']),
+			of.note && visible(of.note),
+		);
 	}
 
 	head(title, before) {
@@ -51,11 +109,16 @@ export class Details {
 	// --- a command ---
 
 	command(c) {
+		this.show(() => this.commandView(c));
+	}
+
+	commandView(c) {
 		const ended = c.end === null ? (c.pid === undefined ? 'no end recorded' : null) : duration(c.end - c.begin);
 
-		this.show(
+		return [
 			this.head(c.id === null ? `process ${c.pid}` : c.id.slice(0, 7), this.swatch(c)),
 			el('pre', { class: 'typed', tabindex: 0 }, c.text ? visible(c.text) : c.title),
+			this.noted(c),
 			this.facts([
 				[
 					'when',
@@ -83,7 +146,7 @@ export class Details {
 			]),
 			this.steps(c),
 			this.filesOf(c),
-		);
+		];
 	}
 
 	swatch(c) {
@@ -116,9 +179,9 @@ export class Details {
 
 		for (const use of uses) {
 			if (use.kind !== kind) parts.push(el('h3', {}, (kind = use.kind)), (list = el('ul', { class: 'uses' })));
-			if (shown++ < SHOWN) list.append(this.useRow(use));
+			if (shown++ < SHOWN || this.whole) list.append(this.useRow(use, shown > SHOWN));
 		}
-		if (shown > SHOWN)
+		if (shown > SHOWN && !this.whole)
 			parts.push(
 				this.moreButton(shown - SHOWN, () => {
 					uses.slice(SHOWN).forEach((use) => list.append(this.useRow(use, true)));
@@ -134,7 +197,7 @@ export class Details {
 	}
 
 	moreButton(n, show) {
-		const button = el('button', { onclick: () => (show(), button.remove()) }, `${n} more`);
+		const button = el('button', { onclick: () => (show(), button.remove(), (this.whole = true)) }, `${n} more`);
 
 		return button;
 	}
@@ -155,9 +218,8 @@ export class Details {
 			version?.why,
 		];
 
-		return el(
-			'li',
-			{},
+		return this.row(
+			`${use.kind} ${use.path}`,
 			el(
 				'div',
 				{ class: 'use' },
@@ -169,6 +231,7 @@ export class Details {
 				el('span', { class: 'dim' }, facts.filter(Boolean).join(' · ')),
 				this.openers(use.path, n, use.made && !(use.flags & AGAIN) ? before : 0),
 			),
+			this.noted(model.noteOf(use.path, n)),
 		);
 	}
 
@@ -240,6 +303,10 @@ export class Details {
 	// --- a file ---
 
 	file(path) {
+		this.show(() => this.fileView(path));
+	}
+
+	fileView(path) {
 		const { model } = this,
 			numbers = model.numbersOf(path).reverse();
 		const short = model.short(path),
@@ -247,10 +314,10 @@ export class Details {
 		const list = el(
 			'ul',
 			{ class: 'uses' },
-			numbers.slice(0, SHOWN).map((n) => this.versionRow(path, n)),
+			numbers.slice(0, this.whole ? numbers.length : SHOWN).map((n) => this.versionRow(path, n)),
 		);
 
-		this.show(
+		return [
 			this.head(short.slice(slash)),
 			el('p', { class: 'path dim' }, oneLine(model.paths[path])),
 			el(
@@ -269,10 +336,11 @@ export class Details {
 			el('h3', {}, count(numbers.length, 'version')),
 			list,
 			numbers.length > SHOWN &&
+				!this.whole &&
 				this.moreButton(numbers.length - SHOWN, () =>
 					list.append(...numbers.slice(SHOWN).map((n) => this.versionRow(path, n))),
 				),
-		);
+		];
 	}
 
 	versionRow(path, n) {
@@ -310,19 +378,36 @@ export class Details {
 			);
 			some.push(el('div', { class: 'by' }, button));
 		}
-		return el(
-			'li',
-			{},
+		return this.row(
+			n,
 			el(
 				'div',
 				{ class: 'use' },
 				el('strong', {}, `@${n}`),
 				el('span', { class: 'dim' }, facts.filter(Boolean).join(' · ')),
-				el('span', { class: 'openers' }, el('button', { onclick: () => this.go.graph(path, n) }, 'graph'), this.restorer(path, n)),
-				this.openers(path, n, n - 1),
+				el(
+					'span',
+					{ class: 'openers' },
+					el('button', { onclick: () => this.go.graph(path, n) }, 'graph'),
+					this.restorer(path, n),
+					this.openers(path, n, n - 1),
+				),
 			),
+			this.noted(model.noteOf(path, n)),
 			maker && command(maker, 'made by'),
 			some,
 		);
 	}
+}
+
+// Puts an old row in the place of one that says the same; else what was opened in it into the new one.
+function keep(row, old) {
+	const shown = old.querySelector('.shown'),
+		opened = old.querySelector('.open[aria-expanded="true"]')?.textContent;
+
+	if (row.dataset.sign === old.dataset.sign) return row.replaceWith(old);
+	const button = shown && [...row.querySelectorAll('.open')].find((other) => other.textContent === opened);
+	if (!button) return;
+	row.append(shown);
+	button.setAttribute('aria-expanded', 'true');
 }

@@ -23,8 +23,9 @@ export class Files {
 		this.root.addEventListener('scroll', () => (this.root.scrollTop = 0)); // what a browser does by itself
 	}
 
-	// The model has more.
+	// The model has more: the row at the top stays there.
 	reload() {
+		this.stays = true;
 		this.tree.build();
 	}
 
@@ -48,7 +49,8 @@ export class Files {
 			if (c.begin >= from && c.begin <= to && (!state.matches || state.matches.has(c.index)))
 				for (let k = 0; k < c.uses.length; k += 6) if (!tree.written || model.writes(c.uses[k])) marked[c.uses[k + 1]] = 1;
 		const pinned = [...first].sort((a, b) => (model.paths[a] < model.paths[b] ? -1 : 1));
-		const key = this.rows[this.active]?.key;
+		const key = this.rows[this.active]?.key,
+			top = this.stays && this.scroll ? this.rows[Math.floor(this.scroll / LANE)]?.key : undefined;
 		this.pinned = pinned.length;
 		this.rows = [
 			...pinned.map((path, i) => ({ key: `first ${path}`, path, level: 1, pinned: true, position: i + 1, size: pinned.length })),
@@ -56,7 +58,9 @@ export class Files {
 		];
 		this.active = Math.max(this.rows.findIndex((row) => row.key === key), 0);
 		this.n = marked.reduce((sum, is) => sum + is, 0);
-		this.scrollBy(0);
+		const now = top === undefined ? -1 : this.rows.findIndex((row) => row.key === top);
+		this.stays = false;
+		this.scrollBy(now < 0 ? 0 : now * LANE - Math.floor(this.scroll / LANE) * LANE);
 	}
 
 	mostScroll() {

@@ -163,11 +163,14 @@ function tally(list, of) {
 	return found;
 }
 
+// One that is open is not changed while nothing is new.
 function options(select, all, list) {
-	select.replaceChildren(
-		el('option', { value: '' }, all),
-		...list.map(([value, text, n]) => el('option', { value }, `${text} (${count(n, 'command')})`)),
-	);
+	const texts = list.map(([value, text, n]) => [value, `${text} (${count(n, 'command')})`]),
+		sign = JSON.stringify(texts);
+
+	if (select.dataset.sign === sign) return;
+	select.dataset.sign = sign;
+	select.replaceChildren(el('option', { value: '' }, all), ...texts.map(([value, text]) => el('option', { value }, text)));
 }
 
 // What is asked for is there to be chosen, also if nothing loaded has it.

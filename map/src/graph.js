@@ -3,10 +3,10 @@
 import dagre from '@dagrejs/dagre';
 import { select } from 'd3-selection';
 import { zoom, zoomIdentity } from 'd3-zoom';
-import { AGAIN } from './model.js';
+import { AGAIN, noteText } from './model.js';
 import { byId, svg } from './dom.js';
 import { card, cardSize, hasCard, labelAt } from './cards.js';
-import { cut, cutLeft } from './text.js';
+import { cut, cutLeft, oneLine } from './text.js';
 import { ofCommand } from './theme.js';
 
 const NODES_MAX = 60; // more are not read
@@ -174,14 +174,15 @@ export class Graph {
 
 	// --- how it is drawn ---
 
-	show(path, n) {
+	// again: only if there is something else to be seen, and where it was
+	show(path, n, again = false) {
 		this.shown = [path, n];
 		this.search(path, n);
-		this.draw([`v${path}@${n}`], this.model.name(path, n));
+		this.draw([`v${path}@${n}`], this.model.name(path, n), again);
 	}
 
 	// The first view: the workflow of the latest results.
-	showResults(wanted = RESULTS) {
+	showResults(wanted = RESULTS, again = false) {
 		this.wanted = wanted;
 		const found = this.results();
 
@@ -192,37 +193,49 @@ export class Graph {
 		this.draw(
 			targets.map((node) => node.key),
 			'Latest results',
+			again,
 		);
 		this.more.hidden = found.length <= wanted;
 	}
 
 	// Other commands are wanted.
 	filtered() {
-		if (!this.root.hidden && !this.shown) this.showResults(this.wanted);
+		if (!this.root.hidden && !this.shown) this.showResults(this.wanted, true);
 	}
 
 	redraw() {
 		if (this.root.hidden) return;
-		if (this.shown) this.show(...this.shown);
-		else this.showResults(this.wanted);
+		if (this.shown) this.show(...this.shown, true);
+		else this.showResults(this.wanted, true);
 	}
 
-	draw(targets, title) {
+	draw(targets, title, again) {
+		const nodes = [...this.nodes.values()];
+
 		this.targets = new Set(targets);
-		this.touched = false;
+		for (const node of nodes) {
+			node.label = this.label(node);
+			node.card = node.path !== undefined && hasCard(this.model, node.path, node.n);
+		}
+		const sign = JSON.stringify([title, this.cut, targets, nodes.map((node) => this.sign(node)), [...this.edges.keys()]]),
+			same = again && sign === this.drawn && !this.root.hidden;
+
+		this.drawn = sign;
+		if (same) return;
+		const stays = again && this.touched && !this.root.hidden && this.picture.firstChild?.getAttribute('transform'),
+			focus = this.picture.contains(document.activeElement) && document.activeElement.dataset.key;
+
+		this.touched &&= Boolean(stays);
 		this.more.hidden = true;
 		const layout = new dagre.graphlib.Graph()
 			.setGraph({ rankdir: 'LR', nodesep: 12, ranksep: 46, marginx: 20, marginy: 20 })
 			.setDefaultEdgeLabel(() => ({}));
 
-		for (const node of this.nodes.values()) {
-			node.label = this.label(node);
-			node.card = node.path !== undefined && hasCard(this.model, node.path, node.n);
+		for (const node of nodes)
 			layout.setNode(
 				node.key,
 				node.card ? { ...cardSize(this.model, node.path) } : { width: node.label.length * CHAR + 24, height: HEIGHT },
 			);
-		}
 		for (const [from, to] of this.edges.values()) layout.setEdge(from.key, to.key);
 		dagre.layout(layout);
 		this.root.hidden = false;
@@ -234,10 +247,27 @@ export class Graph {
 				'g',
 				{},
 				[...this.edges.values()].map(([from, to]) => this.edge(layout.edge(from.key, to.key))),
-				[...this.nodes.values()].map((node) => this.node(node, layout.node(node.key))),
+				nodes.map((node) => this.node(node, layout.node(node.key))),
 			),
 		);
-		this.fit(layout.graph(), layout.node(targets[0]) ?? { x: 0, y: 0 });
+		if (focus) this.picture.querySelector(`[data-key="${focus}"]`)?.focus();
+		if (stays) this.picture.firstChild.setAttribute('transform', stays);
+		else this.fit(layout.graph(), layout.node(targets[0]) ?? { x: 0, y: 0 });
+	}
+
+	// All that is seen of a node.
+	sign(node) {
+		const c = node.command;
+
+		return [node.key, node.label, node.card, c && [ofCommand(c), c.status], [...(node.folds ?? [])].map((way) => this.folded.has(foldOf(node, way))), this.isStale(node), this.noteOf(node)];
+	}
+
+	isStale(node) {
+		return node.path !== undefined && this.stale.has(`${this.model.paths[node.path]}@${node.n}`);
+	}
+
+	noteOf(node) {
+		return node.rest ? '' : oneLine(noteText(node.command ?? this.model.noteOf(node.path, node.n)));
 	}
 
 	note() {
@@ -280,12 +310,14 @@ export class Graph {
 		});
 		const press = () => (node.command ? this.go.command(node.command) : this.pickVersion(node));
 
-		const stale = kind === 'version' && this.stale.has(`${this.model.paths[node.path]}@${node.n}`);
+		const stale = this.isStale(node),
+			noted = this.noteOf(node);
 		const full = node.rest ? node.label : node.command ? node.command.title : this.model.name(node.path, node.n);
 		const words = [
 			node.label,
 			node.label !== full && full,
 			stale && 'stale: an input has changed, or a step before it',
+			noted,
 		];
 
 		if (kind === 'command') shape.style.fill = ofCommand(node.command);
@@ -296,6 +328,7 @@ export class Graph {
 				'aria-label': words.filter(Boolean).join(', '),
 				transform: `translate(${x},${y})`,
 				tabindex: 0,
+				'data-key': node.key,
 				role: 'button',
 				onclick: press,
 				onkeydown: (event) => {
@@ -304,19 +337,20 @@ export class Graph {
 					press();
 				},
 			},
-			svg('title', {}, [full, words[2]].filter(Boolean).join('\n')),
+			svg('title', {}, [full, words[2], noted].filter(Boolean).join('\n')),
 			shape,
 			svg('text', { 'text-anchor': 'middle', dy: '0.35em', y: node.card ? labelAt(this.model, node.path) : null }, node.label),
 		);
 
 		// beside the button, whose name is not what is in the file
 		const beside =
-			(node.card || stale) &&
+			(node.card || stale || noted) &&
 			svg(
 				'g',
 				{ class: 'card', 'aria-hidden': 'true', transform: `translate(${x},${y})` },
 				node.card && card(this.model, node.path, node.n),
-				stale && this.badge(width, height),
+				stale && flag('flag', 'stale', width / 2 - 22, -height / 2),
+				noted && flag('flag noted', cut(noted, 10), -width / 2 + 36, -height / 2),
 			);
 		return [button, beside, [...(node.folds ?? [])].map((way) => this.toggle(node, way, box))];
 	}
@@ -360,15 +394,6 @@ export class Graph {
 		);
 	}
 
-	badge(width, height) {
-		return svg(
-			'g',
-			{ class: 'flag', transform: `translate(${width / 2 - 22},${-height / 2})` },
-			svg('rect', { x: -20, y: -8, width: 40, height: 16, rx: 8 }),
-			svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, 'stale'),
-		);
-	}
-
 	// The first click shows the file, one more puts it in the middle.
 	pickVersion(node) {
 		if (this.picked === node.key) this.show(node.path, node.n);
@@ -399,4 +424,16 @@ export class Graph {
 
 function foldOf(node, way) {
 	return `${node.command.begin} ${node.command.id} ${way}`; // their numbers change
+}
+
+// A word at the edge of a node.
+function flag(kind, text, x, y) {
+	const width = text.length * 6 + 12;
+
+	return svg(
+		'g',
+		{ class: kind, transform: `translate(${x},${y})` },
+		svg('rect', { x: -width / 2, y: -8, width, height: 16, rx: 8 }),
+		svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, text),
+	);
 }

@@ -6,12 +6,14 @@ import { encode } from './address.js';
 const FIRST = 1000, // commands; what is on the screen soon
 	PART = 4000,
 	MOST = 20000; // before one asks for more
+const RECENT = 100, // commands, which are asked for again when there is news
+	RUNNING = 1000; // among so many, one that had not ended
 const STRIDE = 6;
 
-async function ask(url) {
-	const answer = await fetch(url, { credentials: 'same-origin' });
+async function ask(url, signal) {
+	const answer = await fetch(url, { credentials: 'same-origin', signal });
 
-	if (!answer.ok) throw new Error((await answer.text()).trim());
+	if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim()), { status: answer.status });
 	return answer;
 }
 
@@ -20,6 +22,7 @@ export class Live {
 		// the token is in a cookie from now on, and not where it is seen
 		history.replaceState(null, '', `/${location.hash}`);
 		this.texts = new Map();
+		this.recent = RECENT;
 	}
 
 	// The latest commands.
@@ -42,6 +45,32 @@ export class Live {
 	// So many more may be loaded.
 	async further() {
 		this.most += MOST;
+	}
+
+	// Which state the server has: once it is another one than that which was seen.
+	async mark(seen, signal) {
+		return (await (await ask(seen ? `/news?seen=${seen}` : '/news', signal)).json()).mark;
+	}
+
+	// Takes what is new: the latest commands, back to one that was running, as they are now. False: all is to be
+	// loaded anew, as it is another server, an index that was rebuilt, or more than comes at once.
+	async fresh(mark) {
+		const { data } = this,
+			{ commands } = data;
+		const state = (name) => name.slice(0, name.lastIndexOf('.'));
+		let i = Math.min(this.recent, commands.length) - 1;
+
+		if (state(mark) !== state(data.mark)) return false;
+		commands.slice(0, RUNNING).forEach((c, k) => {
+			if (c.id !== null && c.end === null) i = Math.max(i, k);
+		});
+		const since = commands.length <= this.recent && !data.cut ? 0 : commands[i].begin;
+		const part = await (await ask(`/data?limit=${PART}&since=${since ? `${since}000` : 1}`)).json();
+
+		if (part.cut || state(part.mark) !== state(mark)) return false;
+		this.joined ??= new Joined(data);
+		this.joined.renew(part, since);
+		return true;
 	}
 
 	url(path, n) {
@@ -100,11 +129,45 @@ class Joined {
 			directories: places(data.directories, same),
 			sessions: places(data.sessions, bySession),
 			reasons: places(data.reasons, same),
-			versions: new Set(data.versions.map(([path, n]) => `${path}@${n}`)),
+			versions: places(data.versions, ofVersion),
 		});
 	}
 
+	// Adds earlier commands.
 	add(part) {
+		const { data } = this;
+
+		this.join(part);
+		data.commands.push(...part.commands);
+		data.gaps = part.gaps;
+		data.cut = part.cut;
+		data.next = part.next;
+	}
+
+	// Takes these in place of all that began then or later. What is known stays the same object.
+	renew(part, since) {
+		const { data } = this,
+			at = data.commands.findIndex((c) => c.begin < since),
+			n = at < 0 ? data.commands.length : at;
+		const known = new Map(data.commands.slice(0, n).map((c) => [ofCommand(c), c]));
+		const gaps = new Set(data.gaps.map((gap) => JSON.stringify(gap)));
+
+		this.join(part);
+		const now = part.commands.map((c) => {
+			const old = known.get(ofCommand(c));
+
+			if (!old) return c;
+			for (const key of Object.keys(old)) delete old[key];
+			return Object.assign(old, c);
+		});
+		data.commands = [...now, ...data.commands.slice(n)];
+		data.gaps.push(...part.gaps.filter((gap) => !gaps.has(JSON.stringify(gap))));
+		data.made = part.made;
+		data.mark = part.mark;
+	}
+
+	// Gives what a part names the numbers of the whole.
+	join(part) {
 		const { data } = this,
 			paths = joinNames(data.paths, part.paths, this.paths, same),
 			directories = joinNames(data.directories, part.directories, this.directories, same),
@@ -118,19 +181,30 @@ class Joined {
 				c.uses[k + 1] = paths[c.uses[k + 1]];
 				if (c.uses[k + 4] >= 0) c.uses[k + 4] = paths[c.uses[k + 4]];
 			}
-			data.commands.push(c);
 		}
 		for (const version of part.versions) {
 			version[0] = paths[version[0]];
 			if (version[6] >= 0) version[6] = reasons[version[6]];
 			if (version[7] >= 0) version[7] = paths[version[7]];
-			const name = `${version[0]}@${version[1]}`;
-
-			if (!this.versions.has(name)) data.versions.push(version);
-			this.versions.add(name);
 		}
-		data.gaps = part.gaps;
-		data.cut = part.cut;
-		data.next = part.next;
+		for (const note of part.notes) note[0] = paths[note[0]];
+		replace(data.versions, part.versions, this.versions, ofVersion);
+		// a note may be gone: there are those of all paths of the part
+		const told = new Set(paths);
+
+		data.notes = data.notes.filter(([path]) => !told.has(path)).concat(part.notes);
+	}
+}
+
+const ofCommand = (c) => c.id ?? `${c.pid} ${c.begin}`;
+const ofVersion = ([path, n]) => `${path}@${n}`;
+
+// What is known takes the place of what was known of it; the rest comes behind.
+function replace(all, more, places, key) {
+	for (const one of more) {
+		const found = places.get(key(one));
+
+		if (found === undefined) places.set(key(one), all.push(one) - 1);
+		else all[found] = one;
 	}
 }

@@ -7,6 +7,7 @@ import { Filters } from './filters.js';
 import { Graph } from './graph.js';
 import { Embedded, Live } from './live.js';
 import { Model } from './model.js';
+import { News } from './news.js';
 import { Overview } from './overview.js';
 import { Timeline } from './timeline.js';
 import { watchTheme } from './theme.js';
@@ -96,6 +97,8 @@ function start(data, live) {
 				.join(' · ');
 		byId('summary').title = byId('summary').textContent;
 		byId('cut').hidden = !data.cut;
+		byId('nothing').hidden = model.commands.length > 0;
+		if (first) for (const input of [byId('from'), byId('to')]) [input.min, input.max] = [date(first.begin), date(last.stop)];
 		const name = live ? 'shfs web' : 'shfs map';
 		byId('where').textContent = model.root === '/' ? name : oneLine(model.root.slice(0, -1));
 		document.title = `${byId('where').textContent} – ${name}`;
@@ -107,7 +110,6 @@ function start(data, live) {
 			`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
 	}
 	head();
-	byId('nothing').hidden = model.commands.length > 0;
 
 	// --- search ---
 
@@ -120,7 +122,7 @@ function start(data, live) {
 		state.matches = state.list && new Set(state.list);
 		state.mask = state.list && new Uint8Array(model.commands.length);
 		for (const i of state.list ?? []) state.mask[i] = 1;
-		state.at = -1;
+		state.at = told || state.at < 0 || !state.list || !state.selected ? -1 : state.list.indexOf(state.selected.index);
 		showFound();
 		timeline.changed();
 		graph.filtered();
@@ -172,17 +174,13 @@ function start(data, live) {
 		to = byId('to');
 
 	function goDates() {
-		const a = from.value ? new Date(`${from.value}T00:00`).getTime() * 1000 : first.begin;
+		const a = from.value ? new Date(`${from.value}T00:00`).getTime() * 1000 : first?.begin;
 		const b = to.value ? new Date(`${to.value}T24:00`).getTime() * 1000 : timeline.scale.times.at(-1);
 
-		if (a < b) timeline.view.show(Math.max(a, model.commands[0].begin), Math.min(b, timeline.scale.times.at(-1)));
+		if (first && a < b) timeline.view.show(Math.max(a, model.commands[0].begin), Math.min(b, timeline.scale.times.at(-1)));
 	}
 
-	if (first)
-		for (const input of [from, to]) {
-			[input.min, input.max] = [date(first.begin), date(last.stop)];
-			input.addEventListener('change', goDates);
-		}
+	for (const input of [from, to]) input.addEventListener('change', goDates);
 	const idle = byId('idle'),
 		written = byId('written'),
 		help = byId('help');
@@ -356,7 +354,14 @@ function start(data, live) {
 	filters.fill(false);
 	address.pending = !address.follow() && Boolean(live);
 	globalThis.shfsMap = { model, timeline, graph, go }; // for who looks into it
-	if (live) goOn(live, { model, timeline, graph, filters, address, head }).catch(sayNotAll);
+	// What is selected may be there no more, or there may be more to it.
+	const renew = () => {
+		if (state.selected && model.commands[state.selected.index] !== state.selected) {
+			select(null, null);
+			details.close();
+		} else details.renew();
+	};
+	if (live) goOn(live, { model, timeline, graph, filters, address, head, renew }).catch(sayNotAll);
 	document.documentElement.dataset.ready = 'yes';
 }
 
@@ -365,10 +370,21 @@ function sayNotAll(error) {
 	byId('gaps').textContent = `Not all of it could be loaded: ${error.message}`;
 }
 
-// The rest of a page that is served: the commands before, what is stale.
-async function goOn(live, { model, timeline, graph, filters, address, head }) {
+function sayAway(error) {
+	byId('away').hidden = !error;
+	if (error)
+		byId('away').textContent =
+			error.status === 403
+				? 'The server was started anew: open the address that it has printed, and this page goes on, too.'
+				: 'The server does not answer: this is as it was. The page goes on once shfs web runs again.';
+}
+
+// The rest of a page that is served: the commands before, what is stale; then what is new.
+async function goOn(live, { model, timeline, graph, filters, address, head, renew }) {
 	const results = byId('results');
-	let stale = null;
+	let stale = null,
+		rest = 0,
+		later;
 
 	results.hidden = false;
 	document.documentElement.classList.add('live');
@@ -377,10 +393,10 @@ async function goOn(live, { model, timeline, graph, filters, address, head }) {
 		address.step();
 	});
 
-	function take() {
+	function take(news = false) {
 		model.load();
 		if (stale) model.markStale(stale);
-		timeline.reload();
+		timeline.reload(news);
 		filters.fill(Boolean(stale));
 		filters.changed(false);
 		head();
@@ -400,13 +416,40 @@ async function goOn(live, { model, timeline, graph, filters, address, head }) {
 	if (address.pending) byId('lost').hidden = false;
 	address.pending = false;
 	if (!graph.root.hidden && !graph.shown && !graph.touched) graph.redraw();
-	stale = new Set((await live.stale()).map(({ path, n }) => `${path}@${n}`));
-	graph.stale = stale;
-	model.markStale(stale);
-	timeline.files.prepare();
-	filters.fill(true);
-	filters.changed(false);
-	if (!graph.touched) graph.redraw();
+	async function findStale() {
+		const began = performance.now();
+
+		stale = new Set((await live.stale()).map(({ path, n }) => `${path}@${n}`));
+		rest = 4 * (performance.now() - began); // where it takes long, it is not asked all the time
+		graph.stale = stale;
+		model.markStale(stale);
+		timeline.files.prepare();
+		filters.fill(true);
+		filters.changed(false);
+		graph.redraw();
+	}
+
+	async function takeNews(mark) {
+		const before = model.commands.length;
+
+		if (!(await live.fresh(mark))) return location.reload(); // the address says what is shown
+		take(true);
+		if (!before) address.follow();
+		renew();
+		graph.redraw();
+		// if it fails, it is asked again with the next news
+		later ??= setTimeout(() => findStale().catch(() => {}).finally(() => (later = undefined)), rest);
+	}
+
+	await findStale();
+	const news = new News(live, takeNews, sayAway);
+	// All that the server has is shown; for who looks into it.
+	const settled = async () => {
+		while (news.busy || later !== undefined || (await live.mark()) !== live.data.mark)
+			await new Promise((done) => setTimeout(done, 50));
+	};
+
+	Object.assign(globalThis.shfsMap, { live, settled });
 	document.documentElement.dataset.whole = 'yes';
 }
 

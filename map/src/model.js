@@ -33,6 +33,7 @@ export class Model {
 			c.title ??= this.title(c);
 			c.kindOf ??= kindOf(c.title);
 		});
+		this.notes = new Map(data.notes.map(([path, n, note, tags]) => [path * VERSIONS + n, { note, tags }]));
 		this.root = this.commonRoot();
 		this.joinSessions();
 		this.indexFiles();
@@ -167,6 +168,11 @@ export class Model {
 		return this.versions.get(path * VERSIONS + n);
 	}
 
+	// The note and the tags of a version; undefined: it has none.
+	noteOf(path, n) {
+		return this.notes.get(path * VERSIONS + n);
+	}
+
 	// Its text, a promise of that, or null.
 	content(path, n) {
 		const found = this.version(path, n);
@@ -204,12 +210,13 @@ export class Model {
 		return this.short(path) + (n ? `@${n}` : '');
 	}
 
-	// Commands that a search finds: by text, id, or the name of a file that they used.
+	// Commands that a search finds: by text, id, note, or tag; by the name of a file that they used, or the note of a
+	// version that they made or used.
 	find(query) {
 		const found = new Set(),
 			wanted = query.toLowerCase();
 
-		this.words ??= this.commands.map((c) => `${c.id ?? ''}\n${c.title}`.toLowerCase());
+		this.words ??= this.commands.map((c) => `${c.id ?? ''}\n${c.title}\n${noteText(c)}`.toLowerCase());
 		this.names ??= this.paths.map((_, path) => this.short(path).toLowerCase());
 		this.words.forEach((text, i) => {
 			if (text.includes(wanted)) found.add(i);
@@ -218,6 +225,18 @@ export class Model {
 			if (name.includes(wanted))
 				for (let at = this.start[p]; at < this.start[p + 1]; at++) found.add(this.useCommand[at]);
 		});
+		for (const [key, noted] of this.notes) {
+			const path = Math.floor(key / VERSIONS),
+				n = key % VERSIONS;
+
+			if (noteText(noted).toLowerCase().includes(wanted))
+				for (const use of this.usesOf(path)) if (use.made === n || use.read === n) found.add(use.command.index);
+		}
 		return [...found].sort((a, b) => a - b);
 	}
+}
+
+// "#tag #tag the note", of a command or a version; '': it has none.
+export function noteText({ note, tags = [] } = {}) {
+	return [...tags.map((tag) => `#${tag}`), note].filter(Boolean).join(' ');
 }

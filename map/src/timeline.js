@@ -7,6 +7,7 @@ import { Files, LANE } from './files.js';
 import { count, cut, day, duration, oneLine, time } from './text.js';
 import { Viewport } from './viewport.js';
 import { byId } from './dom.js';
+import { noteText } from './model.js';
 
 const LEFT = 220, // pixels for names
 	LEFT_NARROW = 130,
@@ -60,8 +61,8 @@ export class Timeline {
 		if (this.width) this.view.resize(this.scale, this.width);
 	}
 
-	// The model has more.
-	reload() {
+	// The model has more: earlier ones, or news. These are in sight, unless one has moved.
+	reload(news = false) {
 		const window = this.view.window(),
 			{ moved } = this.view;
 
@@ -69,6 +70,7 @@ export class Timeline {
 		this.files.reload();
 		this.setScale();
 		this.resize();
+		if (news && !moved) window[1] = this.scale.times.at(-1);
 		this.view.show(...window);
 		this.view.moved = moved; // nobody did that
 	}
@@ -244,6 +246,7 @@ export class Timeline {
 				ctx.fillStyle = colours.ground;
 				ctx.fillRect(x, top + BLOCK - 5, Math.max(w, 3), 1);
 			}
+			if (c.tags) drawNoted(ctx, x, top);
 			const next = list[i + 1] ? view.at(list[i + 1].from) : end;
 			this.drawText(c, x, w, next, y);
 			ctx.globalAlpha = 1;
@@ -372,7 +375,7 @@ export class Timeline {
 				(command.status ? ` · exit ${command.status}` : '');
 		this.tip.replaceChildren();
 		this.tip.append(
-			...[command && cut(command.title, 300), when, path !== undefined && this.model.short(path)]
+			...[command && cut(command.title, 300), when, command?.tags && cut(oneLine(noteText(command)), 300), path !== undefined && this.model.short(path)]
 				.filter(Boolean)
 				.map((line, i) => {
 					const div = document.createElement('div');
@@ -387,6 +390,19 @@ export class Timeline {
 		this.tip.style.left = `${right}px`;
 		this.tip.style.top = `${below ? event.offsetY + 18 : event.offsetY - this.tip.offsetHeight - 10}px`;
 	}
+}
+
+// A corner that is turned down: it has a note, or a tag.
+function drawNoted(ctx, x, top) {
+	ctx.fillStyle = colours.accent;
+	ctx.strokeStyle = colours.ground;
+	ctx.beginPath();
+	ctx.moveTo(x - 3, top - 4);
+	ctx.lineTo(x + 7, top - 4);
+	ctx.lineTo(x - 3, top + 6);
+	ctx.closePath();
+	ctx.fill();
+	ctx.stroke();
 }
 
 export function sessionName(session) {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/random.h>
@@ -29,6 +30,8 @@ static int make_token(struct shfs_web *web)
 		return -EIO;
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(web->token + 2 * i, 3, "%02x", random[i]);
+	if (getrandom(&web->number, sizeof(web->number), 0) != sizeof(web->number))
+		return -EIO;
 	return 0;
 }
 
@@ -104,42 +107,55 @@ static int serve_web(struct shfs_web *web)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int open_project(struct shfs_web *web, const char *operand, char **project)
+static int check_project(struct shfs_web *web)
 {
-	int r;
+	int r = web->project ? shfs_path_is_known(web->index, web->project) : 1;
 
-	if (!operand)
-		return 0;
-	*project = shfs_operand_path(operand);
-	r = *project ? shfs_path_is_known(web->index, *project) : -ENOMEM;
 	if (r < 0)
 		return shfs_fail_index(web->index, r);
-	if (!r)
-		return shfs_fail_unseen(web->index, *project);
-	web->project = *project;
-	return 0;
+	return r ? 0 : shfs_fail_unseen(web->index, web->project);
+}
+
+/* ^C is for the server: a process beside it ends when its pipe does. */
+static void ignore_interrupt(void *closure)
+{
+	signal(SIGINT, SIG_IGN);
+}
+
+/* Starts the processes beside the server, before an index is open here: SQLite's locks
+ * are those of one process. */
+static int start_others(struct shfs_web *web)
+{
+	const struct shfs_refresher_duties duties = { .begin = ignore_interrupt };
+	int r = shfs_refresher_start(&web->refresh, web->store->path, &duties);
+	int closes[] = { web->refresh.ask, web->refresh.answer };
+
+	r = r
+	            ?: shfs_web_worker_start(&web->worker, web->store->path, web->project,
+	                                     closes, ARRAY_SIZE(closes));
+	if (!r) /* what takes longer is there when the page is loaded anew */
+		(void)!shfs_refresher_ask(&web->refresh, true, FIRST_MS);
+	return r;
 }
 
 static int run_web(struct shfs_context *ctx, struct shfs_store *store, int argc,
                    char **argv)
 {
-	_cleanup_free_ char *project = NULL;
-	struct shfs_web web = { .store = store };
-	int code = shfs_web_load(), r = 0;
+	_cleanup_free_ char *project = argv[0] ? shfs_operand_path(argv[0]) : NULL;
+	struct shfs_web web = { .store = store, .project = project, .watch = -1 };
+	int code = shfs_web_load(), r = argv[0] && !project ? -ENOMEM : 0;
 
 	if (code)
 		return code;
-	/* before an index is open here: SQLite's locks are those of one process */
-	r = shfs_web_refresher_start(&web.refresh, store->path);
-	if (!r) /* what takes longer is there when the page is loaded anew */
-		(void)!shfs_web_refresher_ask(&web.refresh, FIRST_MS);
+	r = r ?: start_others(&web);
 	r = r ?: shfs_index_open(store, SHFS_INDEX_READ, &web.index);
 	if (r) {
 		shfs_error("cannot use the index: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
-	code = open_project(&web, argv[0], &project) ?: serve_web(&web);
+	code = check_project(&web) ?: serve_web(&web);
 	shfs_index_close(web.index);
+	shfs_web_worker_end(&web.worker);
 	return code;
 }
 

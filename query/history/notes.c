@@ -81,6 +81,23 @@ int shfs_notes_of_version(struct shfs_index *index, const struct shfs_version *v
 	return r ? r : add_rows(rows, out);
 }
 
+int shfs_notes_find_version(struct shfs_index *index, const char *path, int64_t time_ns,
+                            int64_t *n)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_str(index,
+	                           "SELECT max(n) FROM v_version WHERE " SHFS_SQL_FILE(
+					   "?1") " AND time_ns = ?2",
+	                           path, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, time_ns);
+	if (!r)
+		r = shfs_rows_next(rows);
+	*n = r > 0 ? shfs_rows_int(rows, 0) : 0;
+	return MIN(r, 0);
+}
+
 static void show_tags(struct shfs_buf *out, const struct shfs_notes *notes)
 {
 	for (size_t i = 0; i < notes->n_tags; i++) {

@@ -22,6 +22,9 @@ _must_check_ int shfs_notes_of_command(struct shfs_index *index,
 _must_check_ int shfs_notes_of_version(struct shfs_index *index,
                                        const struct shfs_version *version,
                                        struct shfs_notes *out);
+/* Finds the number of the version that a note is about; 0: it is not there any more. */
+_must_check_ int shfs_notes_find_version(struct shfs_index *index, const char *path,
+                                         int64_t time_ns, int64_t *n);
 void shfs_notes_clear(struct shfs_notes *notes);
 #define _cleanup_notes_ _cleanup_(shfs_notes_clear)
 

@@ -212,6 +212,8 @@ static int add_map_command(struct shfs_map *m, const struct shfs_entry *e)
 	shfs_json_int(&m->json, "begin", us(c->begin_ns));
 	add_int_or_null(&m->json, "end", c->ended, us(c->end_ns));
 	add_int_or_null(&m->json, "status", c->has_status, c->status);
+	if (shfs_notes_any(&e->notes))
+		shfs_notes_json(&m->json, &e->notes);
 	return 0;
 }
 
@@ -273,6 +275,8 @@ static int add_map_commands(struct shfs_map *m, struct shfs_rows *rows)
 	shfs_json_bool(&m->json, "cut", m->cut);
 	if (m->project)
 		shfs_json_str(&m->json, "project", m->project);
+	if (m->mark)
+		shfs_json_str(&m->json, "mark", m->mark);
 	if (m->live && m->cut) {
 		snprintf(next, sizeof(next), "%" PRId64, m->next_ns);
 		shfs_json_str(&m->json, "next", next);
@@ -469,6 +473,53 @@ static int add_versions(struct shfs_map *m)
 	return r;
 }
 
+/* Adds what was noted of a version, if its path is one of those named. */
+static int add_version_notes(struct shfs_map *m, const char *path, int64_t time_ns)
+{
+	_cleanup_notes_ struct shfs_notes notes = { 0 };
+	struct shfs_version version = { .path = (char *)path, .time_ns = time_ns };
+	struct shfs_map_name *name;
+	int64_t n = 0;
+	int r;
+
+	HASH_FIND_STR(m->paths, path, name);
+	if (!name)
+		return 0;
+	r = shfs_notes_find_version(m->index, path, time_ns, &n);
+	if (!r && n)
+		r = shfs_notes_of_version(m->index, &version, &notes);
+	if (r || !n)
+		return r;
+	shfs_json_array(&m->json, NULL);
+	shfs_json_int(&m->json, NULL, name->number);
+	shfs_json_int(&m->json, NULL, n);
+	if (notes.text)
+		shfs_json_text(&m->json, NULL, notes.text, strlen(notes.text));
+	else
+		shfs_json_null(&m->json, NULL);
+	shfs_json_array(&m->json, NULL);
+	for (size_t i = 0; i < notes.n_tags; i++)
+		shfs_json_text(&m->json, NULL, notes.tags[i], strlen(notes.tags[i]));
+	shfs_json_array_end(&m->json);
+	shfs_json_array_end(&m->json);
+	return 0;
+}
+
+static int add_notes(struct shfs_map *m)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(m->index,
+	                       "SELECT DISTINCT path, version_ns FROM v_note"
+	                       " WHERE command = ''",
+	                       &rows);
+
+	shfs_json_array(&m->json, "notes");
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = add_version_notes(m, shfs_rows_text(rows, 0), shfs_rows_int(rows, 1));
+	shfs_json_array_end(&m->json);
+	return r;
+}
+
 static int add_gaps(struct shfs_map *m)
 {
 	_cleanup_gaps_ struct shfs_gaps gaps = { 0 };
@@ -511,6 +562,8 @@ int shfs_map_add(struct shfs_map *m, struct shfs_rows *rows)
 		r = add_map_names(m, "paths", m->paths);
 	if (!r)
 		r = add_map_names(m, "directories", m->directories);
+	if (!r)
+		r = add_notes(m);
 	if (!r)
 		r = add_gaps(m);
 	shfs_json_int(&m->json, "contents_left_out", m->contents_left_out);

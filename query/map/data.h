@@ -17,7 +17,8 @@ struct shfs_map {
 	FILE *file;                       /* the output */
 	const char *project;              /* that the page is of, or NULL */
 	bool no_contents;
-	bool live; /* a server gives contents, and the commands before these */
+	bool live;        /* a server gives contents, and the commands before these */
+	const char *mark; /* which state of the index it is, for the page; or NULL */
 	/* what is to be written yet: the end of the data; and contents */
 	struct shfs_json json, contents;
 	/* of data.c */

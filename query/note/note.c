@@ -368,24 +368,6 @@ static int note_cell(void *arg, int column, struct shfs_buf *out)
 	return 0;
 }
 
-/* Finds the version that was made at this time; 0: it is not there any more. */
-static int find_version(struct shfs_index *index, const char *path, int64_t time_ns,
-                        int64_t *n)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open_str(index,
-	                           "SELECT max(n) FROM v_version WHERE " SHFS_SQL_FILE(
-					   "?1") " AND time_ns = ?2",
-	                           path, &rows);
-
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, time_ns);
-	if (!r)
-		r = shfs_rows_next(rows);
-	*n = r > 0 ? shfs_rows_int(rows, 0) : 0;
-	return MIN(r, 0);
-}
-
 static int put_target(struct list *l, const char *command, const char *path, int64_t n,
                       const struct shfs_notes *notes)
 {
@@ -449,7 +431,7 @@ static int put_row(struct list *l, struct shfs_rows *row)
 		if (!is_there(&notes, opts.tags[i]))
 			return 0;
 	if (!r && !*command)
-		r = find_version(l->index, path, shfs_rows_int(row, 2), &n);
+		r = shfs_notes_find_version(l->index, path, shfs_rows_int(row, 2), &n);
 	if (!r)
 		r = put_target(l, command, path, n, &notes);
 	l->n++;

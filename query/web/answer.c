@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the server of `shfs web` answers: the page, its data in parts, contents of
- * versions, and what is stale. Files are named by the index, and their contents are those
- * of the store: no path of a request is opened.
+ * versions, and whether there are news. Files are named by the index, and their contents
+ * are those of the store: no path of a request is opened.
  */
 #include "query/web/web.h"
 
 #include "query/base/model.h"
-#include "query/graph/stale.h"
 #include "query/map/data.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -30,14 +30,28 @@
 	"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "        \
 	"frame-ancestors 'none'"
 
-static int say_web(struct shfs_web_answer *a, unsigned status, const char *text)
+void shfs_web_say(struct shfs_web_answer *a, unsigned status, const char *text)
 {
 	a->status = status;
 	a->type = "text/plain; charset=utf-8";
 	a->csp = "default-src 'none'";
 	a->body.len = 0;
 	shfs_buf_str(&a->body, text);
+}
+
+static int say_web(struct shfs_web_answer *a, unsigned status, const char *text)
+{
+	shfs_web_say(a, status, text);
 	return 0;
+}
+
+static int give_json(struct shfs_web_answer *a, const char *data, size_t len)
+{
+	a->status = 200;
+	a->type = "application/json";
+	a->csp = "default-src 'none'";
+	shfs_buf_add(&a->body, data, len);
+	return a->body.failed ? -ENOMEM : 0;
 }
 
 /* What the reading of the index or store has failed with becomes an answer. */
@@ -76,18 +90,32 @@ static bool read_number(shfs_web_parameter *parameter, void *request, const char
 
 /* --- data --- */
 
+void shfs_web_mark(struct shfs_web *web, char out[SHFS_WEB_MARK])
+{
+	struct shfs_index_state state = { 0 };
+
+	if (shfs_index_look(web->index, &state))
+		state = (struct shfs_index_state){ 0 };
+	snprintf(out, SHFS_WEB_MARK, "%x.%" PRIx64 ".%" PRIx64, web->number,
+	         (uint64_t)state.rebuilt, (uint64_t)state.changes);
+}
+
 static int write_data(struct shfs_web *web, struct shfs_filter *filter, FILE *file)
 {
+	char mark[SHFS_WEB_MARK];
 	_cleanup_map_ struct shfs_map m = { .index = web->index,
 		                            .store = web->store,
 		                            .filter = filter,
 		                            .file = file,
 		                            .project = web->project,
-		                            .live = true };
+		                            .live = true,
+		                            .mark = mark };
 	_cleanup_query_ struct shfs_query query = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_filter_measure(filter, web->index);
+	int r;
 
+	shfs_web_mark(web, mark); /* what comes meanwhile is news */
+	r = shfs_filter_measure(filter, web->index);
 	/* the limit is not the query's: all commands of one moment are in one answer */
 	if (!r) {
 		int64_t limit = filter->limit;
@@ -104,7 +132,7 @@ static int write_data(struct shfs_web *web, struct shfs_filter *filter, FILE *fi
 static int answer_data(struct shfs_web *web, shfs_web_parameter *parameter, void *request,
                        struct shfs_web_answer *a)
 {
-	int64_t limit = COMMANDS_FIRST, until = 0;
+	int64_t limit = COMMANDS_FIRST, until = 0, since = 0;
 	struct shfs_filter filter = { .as_recorded = true }; /* as `until` is */
 	char *data = NULL;
 	size_t len = 0;
@@ -112,26 +140,25 @@ static int answer_data(struct shfs_web *web, shfs_web_parameter *parameter, void
 	int r = 0;
 
 	if (!read_number(parameter, request, "limit", &limit) || limit > COMMANDS_MAX ||
-	    !read_number(parameter, request, "until", &until))
-		return say_web(a, 400, "limit and until are numbers.\n");
-	if (!until) /* else it goes on with an answer */
-		(void)!shfs_web_refresher_ask(&web->refresh, REFRESH_MS);
+	    !read_number(parameter, request, "until", &until) ||
+	    !read_number(parameter, request, "since", &since))
+		return say_web(a, 400, "limit, until and since are numbers.\n");
+	if (!until && !since) /* else it goes on with an answer */
+		(void)!shfs_refresher_ask(&web->refresh, true, REFRESH_MS);
 	filter.limit = limit + 1;
 	if (web->project)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, web->project);
 	if (!r && until)
 		r = shfs_filter_add_int(&filter, SHFS_FILTER_UNTIL, until);
+	if (!r && since)
+		r = shfs_filter_add_int(&filter, SHFS_FILTER_SINCE, since);
 	file = r ? NULL : open_memstream(&data, &len);
 	if (!r)
 		r = file ? write_data(web, &filter, file) : -ENOMEM;
 	if (file && fclose(file) && !r)
 		r = -ENOMEM;
-	if (!r) {
-		a->status = 200;
-		a->type = "application/json";
-		a->csp = "default-src 'none'";
-		shfs_buf_add(&a->body, data, len);
-	}
+	if (!r)
+		r = give_json(a, data, len);
 	free(data);
 	shfs_filter_free(&filter);
 	return r ? say_error(a, r) : 0;
@@ -202,36 +229,39 @@ static int answer_content(struct shfs_web *web, shfs_web_parameter *parameter,
 	return 0;
 }
 
-/* --- what is stale --- */
+/* --- what comes later --- */
 
-static int answer_stale(struct shfs_web *web, struct shfs_web_answer *a)
+/* For news: at once if there are some since what was seen. */
+static int answer_news(struct shfs_web *web, shfs_web_parameter *parameter, void *request,
+                       struct shfs_web_answer *a, enum shfs_web_later *later)
 {
-	char *paths[] = { (char *)(web->project ?: "/") };
-	_cleanup_stale_ struct shfs_stale *stale = NULL;
-	_cleanup_json_ struct shfs_json json = { 0 };
-	int r = shfs_stale_new(web->index, paths, 1, &stale);
+	const char *seen = parameter(request, "seen");
+	char mark[SHFS_WEB_MARK];
 
-	if (r)
-		return say_error(a, r);
+	shfs_web_mark(web, mark);
+	if (!seen || strcmp(seen, mark) != 0)
+		return shfs_web_answer_news(web, a);
+	*later = SHFS_WEB_NEWS;
+	return 0;
+}
+
+int shfs_web_answer_news(struct shfs_web *web, struct shfs_web_answer *a)
+{
+	_cleanup_json_ struct shfs_json json = { 0 };
+	char mark[SHFS_WEB_MARK];
+
+	shfs_web_mark(web, mark);
 	shfs_json_object(&json, NULL);
-	shfs_json_array(&json, "stale");
-	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
-		if (!run->stale)
-			continue;
-		for (struct shfs_stale_file *f = run->results; f; f = f->next_result) {
-			shfs_json_object(&json, NULL);
-			shfs_json_str(&json, "path", f->path);
-			shfs_json_int(&json, "n", f->n);
-			shfs_json_object_end(&json);
-		}
-	}
-	shfs_json_array_end(&json);
+	shfs_json_str(&json, "mark", mark);
 	shfs_json_close(&json);
-	a->status = 200;
-	a->type = "application/json";
-	a->csp = "default-src 'none'";
-	shfs_buf_add(&a->body, json.out.data, json.out.len);
-	return json.out.failed ? -ENOMEM : 0;
+	return json.out.failed ? -ENOMEM : give_json(a, json.out.data, json.out.len);
+}
+
+int shfs_web_answer_slow(const struct shfs_web_worker *worker, struct shfs_web_answer *a)
+{
+	if (worker->error)
+		return say_error(a, worker->error);
+	return give_json(a, worker->body.data, worker->body.len);
 }
 
 /* --- the page --- */
@@ -259,15 +289,21 @@ static int answer_page(struct shfs_web_answer *a)
 #endif
 
 int shfs_web_answer(struct shfs_web *web, const char *url, shfs_web_parameter *parameter,
-                    void *request, struct shfs_web_answer *out)
+                    void *request, struct shfs_web_answer *out,
+                    enum shfs_web_later *later)
 {
+	*later = SHFS_WEB_NOW;
 	if (!strcmp(url, "/"))
 		return answer_page(out);
 	if (!strcmp(url, "/data"))
 		return answer_data(web, parameter, request, out);
 	if (!strcmp(url, "/content"))
 		return answer_content(web, parameter, request, out);
-	if (!strcmp(url, "/stale"))
-		return answer_stale(web, out);
+	if (!strcmp(url, "/news"))
+		return answer_news(web, parameter, request, out, later);
+	if (!strcmp(url, "/stale")) {
+		*later = SHFS_WEB_SLOW;
+		return 0;
+	}
 	return say_web(out, 404, "There is no such page.\n");
 }

@@ -13,7 +13,10 @@
 	X(MHD_stop_daemon)                                                               \
 	X(MHD_get_fdset)                                                                 \
 	X(MHD_get_timeout)                                                               \
+	X(MHD_run)                                                                       \
 	X(MHD_run_from_select)                                                           \
+	X(MHD_suspend_connection)                                                        \
+	X(MHD_resume_connection)                                                         \
 	X(MHD_queue_response)                                                            \
 	X(MHD_create_response_from_buffer)                                               \
 	X(MHD_add_response_header)                                                       \

@@ -4,14 +4,14 @@
  * names of this host that know the token are answered: a page of another site, whose name
  * may have been bound to 127.0.0.1, has neither.
  */
-#include "query/web/http.h"
-#include "query/web/web.h"
+#include "query/web/waiting.h"
 
 #include "recording/sandbox.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#define CONNECTIONS_MAX 64
+#define CONNECTIONS_MAX 160
 #define IDLE_S          60
 
 /* --- who may ask --- */
@@ -83,38 +83,31 @@ static bool may_ask(const struct shfs_web *web, struct MHD_Connection *c,
 
 /* --- answers --- */
 
-static void refuse(struct shfs_web_answer *a, unsigned status, const char *text)
-{
-	a->status = status;
-	a->type = "text/plain; charset=utf-8";
-	a->csp = "default-src 'none'";
-	a->body.len = 0;
-	shfs_buf_str(&a->body, text);
-}
-
 static const char *parameter(void *c, const char *name)
 {
 	return shfs_mhd.MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static int answer_request(struct shfs_web *web, struct MHD_Connection *c, const char *url,
-                          const char *method, struct shfs_web_answer *a, bool *cookie)
+static int answer_request(struct shfs_web *web, struct shfs_web_request *request,
+                          const char *url, const char *method, enum shfs_web_later *later)
 {
+	struct MHD_Connection *c = request->connection;
+	struct shfs_web_answer *a = &request->answer;
 	const char *token = parameter(c, "token");
-	int r = 0;
 
 	if (!is_host(web, header(c, "Host"))) {
-		refuse(a, 403, "This is not the name of this server.\n");
+		shfs_web_say(a, 403, "This is not the name of this server.\n");
 	} else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-		refuse(a, 405, "Nothing can be changed here.\n");
+		shfs_web_say(a, 405, "Nothing can be changed here.\n");
 	} else if (!may_ask(web, c, token)) {
-		refuse(a, 403,
-		       "Open the address that shfs web has printed: it has a token.\n");
+		shfs_web_say(a, 403,
+		             "Open the address that shfs web has printed: it has a "
+		             "token.\n");
 	} else {
-		r = shfs_web_answer(web, url, parameter, c, a);
-		*cookie = token;
+		request->wants_cookie = token;
+		return shfs_web_answer(web, url, parameter, c, a, later);
 	}
-	return r;
+	return 0;
 }
 
 static const char *const headers[][2] = {
@@ -162,26 +155,40 @@ static enum MHD_Result take_request(void *closure, struct MHD_Connection *c,
                                     const char *version, const char *upload,
                                     size_t *upload_len, void **state)
 {
-	struct shfs_web_answer a = { .status = 500 };
+	struct shfs_web_request *request = *state;
+	enum shfs_web_later later = SHFS_WEB_NOW;
 	struct shfs_web *web = closure;
-	bool cookie = false;
-	enum MHD_Result ok;
 
-	static int begun;
-
-	if (!*state) { /* the head alone has come */
-		*state = &begun;
-		return MHD_YES;
+	if (!request) { /* the head alone has come */
+		*state = request = calloc(1, sizeof(*request));
+		if (request)
+			request->connection = c;
+		return request ? MHD_YES : MHD_NO;
 	}
 	if (*upload_len) { /* of a method that is refused */
 		*upload_len = 0;
 		return MHD_YES;
 	}
-	if (answer_request(web, c, url, method, &a, &cookie) || a.body.failed)
-		refuse(&a, 500, "This could not be answered.\n");
-	ok = give_answer(web, c, &a, cookie);
-	shfs_buf_free(&a.body);
-	return ok;
+	if (!request->is_answered && (answer_request(web, request, url, method, &later) ||
+	                              request->answer.body.failed))
+		shfs_web_say(&request->answer, 500, "This could not be answered.\n");
+	if (later && shfs_web_wait(web, request, later))
+		return MHD_YES;
+	if (later)
+		shfs_web_say(&request->answer, 503, "Too many are waiting.\n");
+	return give_answer(web, c, &request->answer, request->wants_cookie);
+}
+
+static void end_request(void *closure, struct MHD_Connection *c, void **state,
+                        enum MHD_RequestTerminationCode why)
+{
+	struct shfs_web_request *request = *state;
+
+	if (!request)
+		return;
+	shfs_buf_free(&request->answer.body);
+	free(request);
+	*state = NULL;
 }
 
 /* --- the socket, and its life --- */
@@ -209,7 +216,8 @@ int shfs_web_listen(struct shfs_web *web, uint16_t port)
 
 static int enter_filters(struct shfs_web *web)
 {
-	int writable[] = { STDOUT_FILENO, STDERR_FILENO, web->refresh.ask };
+	int writable[] = { STDOUT_FILENO, STDERR_FILENO, web->refresh.ask,
+		           web->worker.ask };
 	int r = shfs_sandbox_enter(SHFS_SANDBOX_ACCEPT);
 
 #ifdef __SANITIZE_ADDRESS__ /* it could not open a file for its report */
@@ -218,13 +226,27 @@ static int enter_filters(struct shfs_web *web)
 	return r ?: shfs_sandbox_forbid_changes_of_files(writable, ARRAY_SIZE(writable));
 }
 
-static int run_daemon(struct MHD_Daemon *daemon, int signals)
+/* How long nothing need be done. NULL: until something comes. */
+static struct timeval *time_to_wait(struct MHD_Daemon *daemon, int64_t wait_ms,
+                                    struct timeval *out)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (shfs_mhd.MHD_get_timeout(daemon, &ms) &&
+	    (wait_ms < 0 || ms < (uint64_t)wait_ms))
+		wait_ms = (int64_t)ms;
+	out->tv_sec = (time_t)(wait_ms / 1000);
+	out->tv_usec = (suseconds_t)(wait_ms % 1000 * 1000);
+	return wait_ms < 0 ? NULL : out;
+}
+
+static int run_daemon(struct shfs_web *web, struct MHD_Daemon *daemon, int signals)
 {
 	for (;;) {
 		fd_set in, out, other;
 		int last = signals, r;
-		MHD_UNSIGNED_LONG_LONG wait_ms;
-		struct timeval wait, *until = NULL;
+		int64_t wait_ms = -1;
+		struct timeval wait;
 
 		FD_ZERO(&in);
 		FD_ZERO(&out);
@@ -233,18 +255,17 @@ static int run_daemon(struct MHD_Daemon *daemon, int signals)
 		if (!(shfs_mhd.MHD_get_fdset)(daemon, &in, &out, &other,
 		                              &last) /* no macro */)
 			return -EIO;
-		if (shfs_mhd.MHD_get_timeout(daemon, &wait_ms)) {
-			wait.tv_sec = (time_t)(wait_ms / 1000);
-			wait.tv_usec = (suseconds_t)(wait_ms % 1000 * 1000);
-			until = &wait;
-		}
-		r = select(MAX(last, signals) + 1, &in, &out, &other, until);
+		shfs_web_waiting_add(web, &in, &last, &wait_ms);
+		r = select(last + 1, &in, &out, &other,
+		           time_to_wait(daemon, wait_ms, &wait));
 		if (r < 0 && errno != EINTR)
 			return -errno;
-		if (r > 0 && FD_ISSET(signals, &in))
+		if (r < 0)
+			continue;
+		if (FD_ISSET(signals, &in))
 			return 0;
-		if (r >= 0)
-			shfs_mhd.MHD_run_from_select(daemon, &in, &out, &other);
+		shfs_web_waiting_run(web, &in);
+		shfs_mhd.MHD_run_from_select(daemon, &in, &out, &other);
 	}
 }
 
@@ -252,21 +273,26 @@ int shfs_web_serve(struct shfs_web *web, int socket, int signals,
                    void (*ready)(const struct shfs_web *web))
 {
 	struct MHD_Daemon *daemon =
-		shfs_mhd.MHD_start_daemon(MHD_NO_FLAG, 0, NULL, NULL, take_request, web,
-	                                  MHD_OPTION_LISTEN_SOCKET, socket,
-	                                  MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-	                                  MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-	                                  MHD_OPTION_END);
+		shfs_mhd.MHD_start_daemon(MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+	                                  take_request, web, MHD_OPTION_NOTIFY_COMPLETED,
+	                                  end_request, NULL, MHD_OPTION_LISTEN_SOCKET,
+	                                  socket, MHD_OPTION_CONNECTION_LIMIT,
+	                                  CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+	                                  IDLE_S, MHD_OPTION_END);
 	int r;
 
 	if (!daemon) {
 		close(socket);
 		return -EIO;
 	}
+	shfs_web_watch(web);
 	ready(web);
+	signal(SIGPIPE, SIG_IGN); /* a process beside this one may have died */
 	r = enter_filters(web);
 	if (!r)
-		r = run_daemon(daemon, signals);
+		r = run_daemon(web, daemon, signals);
+	shfs_web_waiting_end(web);
+	shfs_mhd.MHD_run(daemon);         /* what is suspended cannot be stopped */
 	shfs_mhd.MHD_stop_daemon(daemon); /* this closes the socket */
 	return r;
 }

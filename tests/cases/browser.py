@@ -22,7 +22,7 @@ def program():
 
 
 class Browser:
-    """One page at a time. What went wrong in it is in errors, what it asked the network for in requests."""
+    """Pages, of which one is asked at a time. What went wrong in it is in errors, what it asked the network for in requests."""
 
     def __init__(self):
         self.home = tempfile.mkdtemp(prefix="shfs-browser.")
@@ -44,11 +44,17 @@ class Browser:
         os.close(from_write)
         self.left, self.number, self.session = b"", 0, None
         self.errors, self.requests, self.loaded = [], [], 0
+        self.tab()
+
+    def tab(self):
+        """Opens another page, which is asked from now on; returns what self.session is to be to ask it again."""
+        self.session = None
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
         self.resize(1440, 900)
+        return self.session
 
     def close(self):
         os.killpg(self.process.pid, signal.SIGKILL)  # its children write to its home, too

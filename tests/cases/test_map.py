@@ -435,3 +435,26 @@ def test_on_a_phone(study, sandbox, browser):
             browser.picture(os.environ["SHFS_TEST_PICTURE"])
     finally:
         browser.resize(1440, 900)
+
+
+@pytest.mark.users("ordinary")
+def test_notes(study, browser, sandbox):
+    """Of what is on the page, and of nothing else."""
+    study.run("mkdir other; echo x > other/secret")
+    study.run("cat other/secret > other/more")
+    first = json.loads(sandbox.shfs("history", "--json").stdout)["commands"][-1]
+    sandbox.shfs("note", "-t", "begin", first["id"], "where it</script>", "began")
+    sandbox.shfs("note", "top.txt@1", "the first result")
+    sandbox.shfs("note", "other/more@1", "of another part")
+    data = embedded(make(sandbox, "top.txt"))[0]
+    assert [[data["paths"][note[0]], *note[1:]] for note in data["notes"]] == [[f"{sandbox.project}/top.txt", 1, "the first result", []]]
+    page = make(sandbox)
+    with open(page, encoding="utf-8") as file:
+        assert "it</script>" not in file.read()
+    browser.open(page, f"#{first['id']}")
+    assert browser.text("#details .noted") == "#begin where it</script> began"
+    browser.open(page, f"#file={sandbox.project}/top.txt")
+    assert "the first result" in browser.text("#details .uses")
+    browser.open(page, "#find=%23begin")
+    assert browser.text("#found") == "1 found"
+    assert browser.errors == []

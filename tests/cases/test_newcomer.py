@@ -13,6 +13,7 @@ import types
 import pexpect
 import pytest
 
+import browser as browsers
 import harness
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -298,6 +299,53 @@ def first_hour(machine, kind):
     return history(machine, project)
 
 
+SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
+# where the node of a version is seen: left, top, right, bottom
+NODE = """(() => {{
+    const node = [...document.querySelectorAll('#picture .node')].find((n) => n.lastChild.textContent === {name!r}), box = node?.getBoundingClientRect();
+    return box ? [box.left, box.top, box.right, box.bottom] : null;
+}})()"""
+
+
+def is_seen(browser, name, size):
+    left, top, right, bottom = browser.run(NODE.format(name=name)) or [-1] * 4
+    return left >= 0 and top >= 0 and right <= size[0] and bottom <= size[1]
+
+
+def look_at_the_page(machine, kind):
+    """Served there, and looked at in a browser of this host, which has the same loopback."""
+    if not browsers.program():
+        return
+    shell = Terminal(machine, kind)
+    shell.run(f"cd ~/{kind} && sort -r data >downwards")
+    script = f"cd ~/{kind} && echo $$ && exec shfs web --no-browser --port 0 ."
+    argv = [*machine.enter, "su", "-l", LOGIN, "-s", "/bin/sh", "-c", script]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as web:
+        pid, url = web.stdout.readline().strip(), web.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:"), url
+        browser = browsers.Browser()
+        try:
+            for name, size in SIZES.items():
+                browser.resize(*size)
+                browser.go("about:blank")
+                browser.go(url)
+                browser.wait("document.documentElement.dataset.whole === 'yes'")
+                assert browser.text("#graph-of") == "Latest results"
+                assert is_seen(browser, "downwards@1", size), name
+                assert browser.run("document.documentElement.scrollWidth") <= size[0]
+                # what is done now comes by itself
+                shell.run(f"sort -n data >by-{name}")
+                browser.wait(f"!!{NODE.format(name=f'by-{name}@1')}")
+                if "SHFS_TEST_PICTURES" in os.environ:
+                    browser.picture(os.path.join(os.environ["SHFS_TEST_PICTURES"], f"newcomer-{name}.png"))
+            assert browser.errors == []
+        finally:
+            browser.close()
+            machine.run(f"kill {pid}")
+        assert web.wait(60) == 0
+    shell.close()
+
+
 def after_reboot(machine, kind, before):
     """A login goes to the project: it is recorded again, with all that was before."""
     project = f"/home/{LOGIN}/{kind}"
@@ -387,6 +435,7 @@ def test_newcomer(packages, machine, tmp_path):
     machine.run("/srv/journal")
 
     before = {kind: first_hour(machine, kind) for kind in ("bash", "zsh")}
+    look_at_the_page(machine, "bash")
     machine.reboot()
     assert machine.mounts() == []
     for kind, texts in before.items():

@@ -475,6 +475,38 @@ def test_large_tables(study, page, sandbox):
     nothing_bad(page)
 
 
+# --- notes ---
+
+
+@pytest.mark.users("ordinary")
+def test_notes_and_tags(study, page, sandbox):
+    """They stand where they belong, and the search finds them."""
+    c = next(c for c in history(sandbox) if c["text"].startswith("sort -rn out.csv"))
+    sandbox.shfs("note", "-t", "good", c["id"], "the <b>right</b>", "one")
+    sandbox.shfs("note", "-t", "fig2", "fig.png@1", "for the poster")
+    sandbox.shfs("note", "-t", "old", "config.yaml@1")
+    base = timeline(page)
+    page.wait("shfsMap.model.noteOf(shfsMap.model.paths.findIndex((p) => p.endsWith('/fig.png')), 1)?.note === 'for the poster'")
+    makers = {c["id"] for c in history(sandbox) for f in c["files"] if (f["path"], f.get("made")) == (f"{sandbox.project}/fig.png", 1)}
+    users = {c["id"] for c in history(sandbox) for f in c["files"] if f["path"] == f"{sandbox.project}/config.yaml" and 1 in (f.get("made"), f.get("read"))}
+    assert makers and users
+    for query, wanted in ("RIGHT", {c["id"]}), ("#good", {c["id"]}), ("the poster", makers), ("#old", users):
+        look(page, f"{base}#view=time&find={query.replace('#', '%23')}")
+        assert matched(page) == wanted, query
+    look(page, f"{base}#view=time&command={c['id']}")
+    assert page.text("#details .noted") == "#good the <b>right</b> one"
+    look(page, f"{base}#view=time&file={sandbox.project}/fig.png")
+    assert page.run("[...document.querySelectorAll('#details .uses > li')].map((l) => l.querySelector('.noted')?.innerText ?? null)") == [None, "#fig2 for the poster"]
+    look(page, f"{base}#file={sandbox.project}/fig.png&n=1")
+    assert "#fig2 for the poster" in page.run("document.querySelector('#picture .node.target').getAttribute('aria-label')")
+    assert page.run("document.querySelector('#picture .flag.noted').textContent") == "#fig2 for…"
+    # taken back, it is gone while one looks
+    sandbox.shfs("note", "-d", "fig.png@1")
+    study.run("echo x > other.txt")
+    page.wait("!shfsMap.model.noteOf(shfsMap.model.paths.findIndex((p) => p.endsWith('/fig.png')), 1).note")
+    nothing_bad(page)
+
+
 # --- for all who look ---
 
 
@@ -491,6 +523,8 @@ def test_axe(study, page, sandbox):
     known(page)
     base = f"http://127.0.0.1:{page.served.port}/"
     one = history(sandbox)[-1]["id"]
+    sandbox.shfs("note", "-t", "draft", one, "the first try")
+    sandbox.shfs("note", "-t", "fig2", "-t", "poster", "fig.png@2", "for the poster,", "in colour")
     views = {
         "results": ("", None),
         "graph": (f"#file={sandbox.project}/top.txt&n=2", None),

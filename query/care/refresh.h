@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refresh.h - a process beside shfs-browse that may write: it has the mounts flush, and
- * takes what is new into the index, as each query does. When the file system's process
- * has died, it unmounts.
+ * refresh.h - a process beside a server that may change nothing: it has the mounts flush,
+ * and takes what is new into the index, as each query does. It ends with the server.
  *
  * The server asks it by a byte, and it answers by one.
  */
@@ -11,7 +10,6 @@
 #include "common/util.h"
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct shfs_refresher {
 	int ask, answer;  /* pipes; -1: there is no such process */
@@ -22,10 +20,18 @@ struct shfs_refresher {
 	int64_t looked_ns; /* when that was asked for (CLOCK_MONOTONIC) */
 };
 
-/* Starts the process, which closes the fds given. mountpoint, device: of the mount. */
+/* What the process does beside that, or NULL. */
+struct shfs_refresher_duties {
+	void (*begin)(void *closure);
+	void (*end)(void *closure); /* the server has ended, or died */
+	void *closure;
+};
+
+/* Starts the process. Called before an index is opened, and before there are threads.
+ * duties may be NULL. */
 _must_check_ int shfs_refresher_start(struct shfs_refresher *refresher,
-                                      const char *store_path, const char *mountpoint,
-                                      dev_t device, const int *closes, size_t n);
+                                      const char *store_path,
+                                      const struct shfs_refresher_duties *duties);
 
 /*
  * Has all that was done until now be in the index, and waits for that at most so long.
@@ -34,3 +40,6 @@ _must_check_ int shfs_refresher_start(struct shfs_refresher *refresher,
  */
 _must_check_ int shfs_refresher_ask(struct shfs_refresher *refresher, bool whole,
                                     int wait_ms);
+
+/* Waits for the answer to the last question: 0 also if there is none. Errors likewise. */
+_must_check_ int shfs_refresher_await(struct shfs_refresher *refresher, int wait_ms);

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "browse/refresh.h"
+#include "query/care/refresh.h"
 
 #include "common/clock.h"
 #include "common/io.h"
-#include "fusefs/transport/mountpoint.h"
 #include "query/base/mounts.h"
-#include "query/care/detach.h"
-#include "recording/daemon.h"
 #include "store/index/index.h"
 #include "store/journal/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #define QUICK_MS 200
 
@@ -42,36 +39,30 @@ static int ingest(const char *store_path, bool whole)
 	return r == 1 ? -EAGAIN : r;
 }
 
-static void unmount_what_is_left(const char *mountpoint, dev_t device)
-{
-	_cleanup_free_ char *where = shfs_mountpoint_of(device);
-	_cleanup_buf_ struct shfs_buf said = { 0 };
-
-	if (where && !strcmp(where, mountpoint))
-		(void)!shfs_detach(where, true, &said);
-}
-
-static _Noreturn void serve(const char *store_path, const char *mountpoint, dev_t device,
-                            int questions, int answers)
+static _Noreturn void serve(const char *store_path,
+                            const struct shfs_refresher_duties *duties, int questions,
+                            int answers)
 {
 	unsigned char question, answer;
 
 	prctl(PR_SET_NAME, "shfs-refresh");
+	if (duties && duties->begin)
+		duties->begin(duties->closure);
 	while (read(questions, &question, 1) == 1) {
 		answer = (unsigned char)-ingest(store_path, question == QUESTION_WHOLE);
 		malloc_trim(0);
 		if (shfs_write_all(answers, &answer, 1))
 			break;
 	}
-	unmount_what_is_left(mountpoint, device);
+	if (duties && duties->end)
+		duties->end(duties->closure);
 	_exit(0);
 }
 
 int shfs_refresher_start(struct shfs_refresher *r, const char *store_path,
-                         const char *mountpoint, dev_t device, const int *closes,
-                         size_t n)
+                         const struct shfs_refresher_duties *duties)
 {
-	int questions[2], answers[2], null;
+	int questions[2], answers[2];
 	pid_t pid;
 
 	*r = (struct shfs_refresher){ .ask = -1, .answer = -1 };
@@ -83,15 +74,9 @@ int shfs_refresher_start(struct shfs_refresher *r, const char *store_path,
 		return -errno;
 	}
 	if (!pid) {
-		for (size_t i = 0; i < n; i++)
-			close(closes[i]);
 		close(questions[1]);
 		close(answers[0]);
-		null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
-			dup2(null, fd);
-		shfs_daemon_told();
-		serve(store_path, mountpoint, device, questions[0], answers[1]);
+		serve(store_path, duties, questions[0], answers[1]);
 	}
 	close(questions[0]);
 	close(answers[1]);
@@ -102,7 +87,7 @@ int shfs_refresher_start(struct shfs_refresher *r, const char *store_path,
 
 /* --- in the process that asks --- */
 
-static int await_answer(struct shfs_refresher *r, int64_t until_ms)
+static int await_until(struct shfs_refresher *r, int64_t until_ms)
 {
 	struct pollfd p = { r->answer, POLLIN, 0 };
 	int64_t left = until_ms - shfs_clock_ns(CLOCK_MONOTONIC) / 1000000;
@@ -124,6 +109,11 @@ static int await_answer(struct shfs_refresher *r, int64_t until_ms)
 	return -(int)answer;
 }
 
+int shfs_refresher_await(struct shfs_refresher *r, int wait_ms)
+{
+	return await_until(r, shfs_clock_ns(CLOCK_MONOTONIC) / 1000000 + wait_ms);
+}
+
 int shfs_refresher_ask(struct shfs_refresher *r, bool whole, int wait_ms)
 {
 	char question = whole ? QUESTION_WHOLE : QUESTION_QUICK;
@@ -132,7 +122,7 @@ int shfs_refresher_ask(struct shfs_refresher *r, bool whole, int wait_ms)
 
 	if (r->ask < 0)
 		return -EPIPE;
-	error = await_answer(r, until_ms); /* to an earlier question */
+	error = await_until(r, until_ms); /* to an earlier question */
 	if (error == -ETIMEDOUT || error == -EPIPE)
 		return error;
 	r->asked_ns = shfs_clock_ns(CLOCK_REALTIME);
@@ -140,5 +130,5 @@ int shfs_refresher_ask(struct shfs_refresher *r, bool whole, int wait_ms)
 	if (write(r->ask, &question, 1) != 1)
 		return -EPIPE;
 	r->is_waiting = true;
-	return await_answer(r, until_ms);
+	return await_until(r, until_ms);
 }

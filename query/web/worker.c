@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/web/worker.h"
+
+#include "common/io.h"
+#include "query/base/json.h"
+#include "query/graph/stale.h"
+#include "recording/sandbox.h"
+#include "store/index/index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* What comes before the JSON. */
+struct answer_head {
+	int32_t error;
+	uint32_t len;
+};
+
+/* --- in the process that answers --- */
+
+struct reader {
+	const char *store_path, *project;
+	struct shfs_store *store;
+	struct shfs_index *index;
+};
+
+static int open_reader(struct reader *reader, int answers)
+{
+	int writable[] = { STDERR_FILENO, answers }, r;
+
+	if (reader->index)
+		return 0;
+	if (!reader->store &&
+	    (r = shfs_store_open(reader->store_path, 0, &reader->store)))
+		return r;
+	r = shfs_index_open(reader->store, SHFS_INDEX_READ, &reader->index);
+	r = r ?: shfs_sandbox_enter(0);
+	return r ?: shfs_sandbox_forbid_changes(writable, ARRAY_SIZE(writable));
+}
+
+static int put_stale(struct reader *reader, struct shfs_json *json)
+{
+	char *paths[] = { (char *)(reader->project ?: "/") };
+	_cleanup_stale_ struct shfs_stale *stale = NULL;
+	int r = shfs_stale_new(reader->index, paths, 1, &stale);
+
+	if (r)
+		return r;
+	shfs_json_object(json, NULL);
+	shfs_json_array(json, "stale");
+	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
+		if (!run->stale)
+			continue;
+		for (struct shfs_stale_file *f = run->results; f; f = f->next_result) {
+			shfs_json_object(json, NULL);
+			shfs_json_str(json, "path", f->path);
+			shfs_json_int(json, "n", f->n);
+			shfs_json_object_end(json);
+		}
+	}
+	shfs_json_array_end(json);
+	shfs_json_close(json);
+	return json->out.failed ? -ENOMEM : 0;
+}
+
+static int answer_question(struct reader *reader, int answers)
+{
+	_cleanup_json_ struct shfs_json json = { 0 };
+	struct answer_head head = { 0 };
+	int r = open_reader(reader, answers);
+
+	head.error = r ?: put_stale(reader, &json);
+	if (!head.error && json.out.len > UINT32_MAX)
+		head.error = -EFBIG;
+	head.len = head.error ? 0 : (uint32_t)json.out.len;
+	r = shfs_write_all(answers, &head, sizeof(head));
+	return r ?: shfs_write_all(answers, json.out.data ?: "", head.len);
+}
+
+static _Noreturn void serve(struct reader *reader, int questions, int answers)
+{
+	unsigned char question;
+
+	prctl(PR_SET_NAME, "shfs-answers");
+	/* ^C is for the server: this process ends when its pipe does */
+	signal(SIGINT, SIG_IGN);
+	while (read(questions, &question, 1) == 1) {
+		if (answer_question(reader, answers))
+			break;
+		malloc_trim(0);
+	}
+	_exit(0);
+}
+
+int shfs_web_worker_start(struct shfs_web_worker *w, const char *store_path,
+                          const char *project, const int *closes, size_t n)
+{
+	struct reader reader = { .store_path = store_path, .project = project };
+	int questions[2], answers[2];
+	pid_t pid;
+
+	*w = (struct shfs_web_worker){ .ask = -1, .answer = -1 };
+	if (pipe2(questions, O_CLOEXEC))
+		return -errno;
+	if (pipe2(answers, O_CLOEXEC) || (pid = fork()) < 0) {
+		close(questions[0]);
+		close(questions[1]);
+		return -errno;
+	}
+	if (!pid) {
+		for (size_t i = 0; i < n; i++)
+			close(closes[i]);
+		close(questions[1]);
+		close(answers[0]);
+		serve(&reader, questions[0], answers[1]);
+	}
+	close(questions[0]);
+	close(answers[1]);
+	w->ask = questions[1];
+	w->answer = answers[0];
+	return fcntl(w->answer, F_SETFL, O_NONBLOCK) ? -errno : 0;
+}
+
+/* --- in the server --- */
+
+int shfs_web_worker_ask(struct shfs_web_worker *w)
+{
+	if (write(w->ask, "s", 1) != 1)
+		return -EPIPE;
+	w->is_busy = true;
+	w->come.len = 0;
+	return 0;
+}
+
+/* Is the answer whole? */
+static bool is_whole(struct shfs_web_worker *w)
+{
+	struct answer_head head;
+
+	if (w->come.len < sizeof(head))
+		return false;
+	memcpy(&head, w->come.data, sizeof(head));
+	if (w->come.len < sizeof(head) + head.len)
+		return false;
+	w->error = head.error;
+	w->body.len = 0;
+	shfs_buf_add(&w->body, w->come.data + sizeof(head), head.len);
+	return true;
+}
+
+int shfs_web_worker_take(struct shfs_web_worker *w)
+{
+	char data[65536];
+	ssize_t n;
+
+	while ((n = read(w->answer, data, sizeof(data))) > 0)
+		shfs_buf_add(&w->come, data, (size_t)n);
+	if (w->come.failed || w->body.failed)
+		w->error = -ENOMEM;
+	else if (!is_whole(w) && n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	else if (!n) /* also behind an answer: there will be none to the next question */
+		w->error = -EPIPE;
+	w->is_busy = false;
+	return 1;
+}
+
+void shfs_web_worker_end(struct shfs_web_worker *w)
+{
+	shfs_buf_free(&w->come);
+	shfs_buf_free(&w->body);
+	shfs_closep(&w->ask);
+	shfs_closep(&w->answer);
+}

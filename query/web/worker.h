@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.h - a process beside the server of `shfs web` for what takes long: it reads the
+ * index by itself, so the server answers others meanwhile. It can change nothing, and
+ * ends with the server.
+ */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+
+struct shfs_web_worker {
+	int ask, answer;      /* pipes */
+	bool is_busy;         /* with a question */
+	struct shfs_buf come; /* of its answer */
+	int error;            /* the answer: 0, or why there is none: -errno */
+	struct shfs_buf body; /* JSON */
+};
+
+/* Starts the process. project: as struct shfs_web has it. closes: descriptors that are
+ * not for it. Called before an index is opened, and before there are threads. */
+_must_check_ int shfs_web_worker_start(struct shfs_web_worker *worker,
+                                       const char *store_path, const char *project,
+                                       const int *closes, size_t n);
+
+/* Asks what is stale. -EPIPE: the process has ended. */
+_must_check_ int shfs_web_worker_ask(struct shfs_web_worker *worker);
+
+/* Takes what can be read from worker->answer. 1: the answer is whole: error and body; 0:
+ * not yet. That the process has ended is an answer, too: -EPIPE. */
+int shfs_web_worker_take(struct shfs_web_worker *worker);
+
+/* Has the process end. */
+void shfs_web_worker_end(struct shfs_web_worker *worker);
