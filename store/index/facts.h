@@ -5,7 +5,7 @@
  *
  * A single question is one query of the index. A walk over the graph asks again and
  * again, by a struct shfs_facts. Once it has asked so often that reading all would have
- * been faster, the whole index is read at once and kept in memory: about 80 bytes for
+ * been faster, the whole index is read at once and kept in memory: about 65 bytes for
  * each access.
  */
 #pragma once
