@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libmount.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -154,6 +155,28 @@ static int explain_mount_error(int said, const char *path, struct shfs_buf *mess
 	                                               : SHFS_EXIT_REFUSED;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/*
+ * libfuse forks, and its child calls setenv for the number of a descriptor. ASan's
+ * malloc, other than glibc's, may hang there: another thread held its lock at the fork.
+ * But glibc keeps all values that a variable ever had, and needs no memory for one of
+ * them.
+ */
+static void know_descriptors(void)
+{
+	char number[12];
+
+	for (int fd = 0; fd < 256; fd++) {
+		snprintf(number, sizeof(number), "%d", fd);
+		setenv("_FUSE_COMMFD", number, 1);
+	}
+}
+#else
+static void know_descriptors(void)
+{
+}
+#endif
+
 int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
                           struct shfs_buf *message)
 {
@@ -162,6 +185,7 @@ int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
 	_cleanup_close_ int err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	int r;
 
+	know_descriptors();
 	if (said >= 0)
 		dup2(said, STDERR_FILENO);
 	r = fuse_session_mount(session, path);
