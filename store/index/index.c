@@ -18,7 +18,7 @@
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 34
+#define SCHEMA_VERSION 35
 #define REOPEN_MS      1000
 #define LOOK_AGAIN_MS  100
 

@@ -199,6 +199,10 @@ def test_a_boot_that_nobody_knows(machines, sandbox):
     assert set(shown(sandbox)) == {f"{sandbox.project}/a.txt@2"}
     sandbox.shfs("reindex")
     assert listed(sandbox) == mine | {f"hostc:{sandbox.project}/a.txt@None": ("of hers", [])}
+    # an index that an older shfs made, which took it for a note about the file here
+    old = f"UPDATE note SET path = '{sandbox.project}/a.txt' WHERE path LIKE 'hostc:%'; PRAGMA user_version = 34"
+    sandbox.run("python3", "-c", f"import sqlite3; sqlite3.connect('{sandbox.store}/index.db').executescript({old!r})", cwd="/")
+    assert listed(sandbox) == mine | {f"hostc:{sandbox.project}/a.txt@None": ("of hers", [])}
     # once her records come, it is about her file
     sandbox.shfs("remote", "add", "c", remotes["hostc"])
     sandbox.shfs("pull", "c")
