@@ -628,10 +628,11 @@ static int put_all(struct push *p)
 		return r;
 	count_files(p);
 	p->u.stats.nothing_new = is_known(p);
+	if (p->u.stats.nothing_new)
+		p->u.stats.generation = p->u.old.head.generation;
 	if (p->u.options->dry_run)
 		return 0;
 	if (p->u.stats.nothing_new) {
-		p->u.stats.generation = p->u.old.head.generation;
 		/* with the states of files that were read in vain */
 		p->u.now.head = p->u.old.head;
 		r = note_away(p);

@@ -80,6 +80,7 @@ def test_two_machines(machines, sandbox, shfs, kind):
     assert first["files"] == first["files_new"] == dry["files_new"] and first["generation"] == 1
     before = kind.files()
     assert push(shfs)["blobs"] == 0 and kind.files() == before
+    assert push(shfs, "-n")["generation"] == 1 and shfs("push", "-n").stdout == "lab has all of it already\n"
     assert "nothing new" in shfs("pull").stdout
 
     machines.go("hosta")
