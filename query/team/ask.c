@@ -153,7 +153,7 @@ int team_ask(struct shfs_context *ctx, const char *url)
 		return code;
 	if (!find_cache(db, url, &path))
 		return SHFS_EXIT_FAILURE;
-	code = database_prepare(db, false, &is_there);
+	code = database_prepare(db, DATABASE_ASK, &is_there);
 	if ((code || !is_there) && remove_mirror(path))
 		fail_removal(path);
 	if (code)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define TEAM_VERSION 3
+#define REMOVABLE    2 /* from this version on, rows can be removed */
 #define APPLICATION  "shfs"
 #define VALUES_MAX   8
 #define COLUMNS_MAX  16
@@ -251,8 +252,21 @@ static int fail_schema(const char *why)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int check_version(struct database *db)
+static void hint_at_upgrade(int64_t version)
 {
+	if (version > TEAM_VERSION)
+		shfs_hint("upgrade shfs");
+	else if (version >= REMOVABLE)
+		shfs_hint("shfs publish --remove removes what this store has there; "
+		          "DROP SCHEMA shfs CASCADE removes all: then publish and "
+		          "share again");
+	else
+		shfs_hint("DROP SCHEMA shfs CASCADE, then publish and share again");
+}
+
+static int check_version(struct database *db, enum database_use use)
+{
+	const int64_t oldest = use == DATABASE_REMOVE ? REMOVABLE : TEAM_VERSION;
 	int64_t version, ours;
 
 	if (!database_ask_int(db,
@@ -268,16 +282,14 @@ static int check_version(struct database *db)
 	                      " WHERE application = '" APPLICATION "'",
 	                      NULL, &version))
 		return SHFS_EXIT_FAILURE;
-	if (version == TEAM_VERSION)
+	if (version >= oldest && version <= TEAM_VERSION)
 		return 0;
 	if (version <= 0)
 		return fail_schema("");
 	shfs_error("the database has version %" PRId64
 	           " of the tables, this shfs knows %d",
 	           version, TEAM_VERSION);
-	shfs_hint(version > TEAM_VERSION
-	                  ? "upgrade shfs"
-	                  : "DROP SCHEMA shfs CASCADE, then publish and share again");
+	hint_at_upgrade(version);
 	return SHFS_EXIT_FAILURE;
 }
 
@@ -295,8 +307,9 @@ static int make_schema(struct database *db)
 	               : SHFS_EXIT_FAILURE;
 }
 
-int database_prepare(struct database *db, bool make, bool *is_there)
+int database_prepare(struct database *db, enum database_use use, bool *is_there)
 {
+	const bool make = use == DATABASE_MAKE;
 	int64_t there;
 	int code = 0;
 
@@ -307,7 +320,7 @@ int database_prepare(struct database *db, bool make, bool *is_there)
 		return SHFS_EXIT_FAILURE;
 	*is_there = there || make;
 	if (there)
-		code = check_version(db);
+		code = check_version(db, use);
 	else if (make)
 		code = make_schema(db);
 	if (code)

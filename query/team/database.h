@@ -24,9 +24,16 @@ static inline void database_closep(struct database **db)
 }
 #define _cleanup_database_ _cleanup_(database_closep)
 
-/* Makes the schema, or looks at its version. make false: *is_there says whether there is
- * one. An exit code. */
-_must_check_ int database_prepare(struct database *db, bool make, bool *is_there);
+/* What the schema is needed for. */
+enum database_use {
+	DATABASE_ASK,
+	DATABASE_MAKE,   /* it is made if there is none */
+	DATABASE_REMOVE, /* rows are only removed: some older versions will do */
+};
+/* Makes the schema, or looks at its version. *is_there says whether there is one. An exit
+ * code. */
+_must_check_ int database_prepare(struct database *db, enum database_use use,
+                                  bool *is_there);
 
 /* Runs statements without results. False after a message. */
 _must_check_ bool database_run(struct database *db, const char *sql);

@@ -512,9 +512,24 @@ int publish_index(struct database *db, struct shfs_index *index, bool is_there,
 	return end_publish(db, options) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
+/* Is the table there? An older schema may lack it. */
+static bool has_table(struct database *db, const char *name, bool *out)
+{
+	char full[32];
+	int64_t there;
+	bool ok;
+
+	snprintf(full, sizeof(full), "shfs.%s", name);
+	ok = database_ask_int(db, "SELECT (to_regclass($1) IS NOT NULL)::int",
+	                      (const char *const[]){ full, NULL }, &there);
+	*out = there;
+	return ok;
+}
+
 int publish_remove(struct database *db, const char *store, bool *was_there)
 {
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	bool has;
 	int64_t id;
 
 	if (!database_ask_int(db,
@@ -525,9 +540,15 @@ int publish_remove(struct database *db, const char *store, bool *was_there)
 	*was_there = id;
 	if (!id)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		shfs_buf_printf(&sql, "DELETE FROM shfs.%s WHERE store_id = %" PRId64 ";",
-		                tables[i].name, id);
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		if (!has_table(db, tables[i].name, &has))
+			return SHFS_EXIT_FAILURE;
+		if (has)
+			shfs_buf_printf(&sql,
+			                "DELETE FROM shfs.%s WHERE store_id = %" PRId64
+			                ";",
+			                tables[i].name, id);
+	}
 	shfs_buf_printf(&sql,
 	                "DELETE FROM shfs.piece WHERE store_id = %" PRId64
 	                ";DELETE FROM shfs.tree WHERE store_id = %" PRId64

@@ -419,6 +419,35 @@ def test_what_is_refused(sandbox, shfs, postgres):
     assert SECRET.encode() not in everything
 
 
+def test_what_an_older_shfs_published_is_removed(sandbox, shfs, postgres):
+    """Also by a shfs that knows newer tables: they had a secret. What others have there stays."""
+    record(sandbox, *WORK, f": {SECRET}")
+    publish(shfs, postgres)
+    publish(shfs, postgres, role="ben")
+    postgres.sql("DROP TABLE shfs.note CASCADE; UPDATE shfs.schema SET version = 2")
+    assert "shfs publish removes it there" in shfs("forget", "--yes", "--grep", SECRET, cwd="/").stderr
+    for args in (), ("-n",):
+        said = shfs("publish", *args, postgres.url(), cwd="/", check=1).stderr
+        assert "version 2" in said and "shfs publish --remove" in said
+    tables = postgres.sql("SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)"
+                          " WHERE table_schema = 'shfs' AND table_type = 'BASE TABLE' AND column_name = 'store_id'")
+
+    def rows():
+        return {owner: sum(int(postgres.sql(f"SELECT count(*) FROM shfs.{table} WHERE store_id IN"
+                                            f" (SELECT store_id FROM shfs.store WHERE owner = '{owner}')")[0]) for table in tables) for owner in ("ann", "ben")}
+
+    before = rows()
+    ids = ",".join(postgres.sql("SELECT store_id FROM shfs.store WHERE owner = 'ann'"))
+    assert before["ann"] == before["ben"] > 50
+    assert "removed" in shfs("publish", "--remove", postgres.url(), cwd="/").stdout
+    assert rows() == before | {"ann": 0}
+    assert not any(int(postgres.sql(f"SELECT count(*) FROM shfs.{table} WHERE store_id IN ({ids})")[0]) for table in tables)
+    # before that, there were other tables
+    postgres.sql("UPDATE shfs.schema SET version = 1")
+    said = shfs("publish", "--remove", postgres.url("ben"), cwd="/", check=1).stderr
+    assert "version 1" in said and "DROP SCHEMA" in said and "--remove" not in said
+
+
 def test_two_at_once(sandbox, shfs, postgres):
     record(sandbox, *WORK)
     publish(shfs, postgres)

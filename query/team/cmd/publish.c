@@ -99,6 +99,13 @@ static int note_database(struct shfs_context *ctx, const char *url, bool has)
 	return SHFS_EXIT_FAILURE;
 }
 
+static enum database_use use_of_database(void)
+{
+	return opts.remove    ? DATABASE_REMOVE
+	       : opts.dry_run ? DATABASE_ASK
+	                      : DATABASE_MAKE;
+}
+
 static int run_publish(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_(shfs_tree_identity_clear) struct shfs_tree_identity here = { 0 };
@@ -108,7 +115,7 @@ static int run_publish(struct shfs_context *ctx, int argc, char **argv)
 	int code = database_open(argv[0], &db);
 
 	if (!code)
-		code = database_prepare(db, !opts.dry_run && !opts.remove, &is_there);
+		code = database_prepare(db, use_of_database(), &is_there);
 	if (code || opts.prepare)
 		return code;
 	index = shfs_context_index(ctx, &code);
