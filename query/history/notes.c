@@ -59,10 +59,13 @@ int shfs_notes_of_command(struct shfs_index *index,
 
 	if (!command->noted)
 		return 0;
-	r = shfs_rows_open_str(
-		index,
-		"SELECT tag, text, time_ns FROM v_note WHERE command = ?1 ORDER BY tag",
-		command->id, &rows);
+	/* a team's database may have several commands of one id */
+	r = shfs_rows_open_str(index,
+	                       "SELECT tag, text, time_ns FROM v_note WHERE command = ?1"
+	                       " AND command_id = ?2 ORDER BY tag",
+	                       command->id, &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, command->command_id);
 	return r ? r : add_rows(rows, out);
 }
 

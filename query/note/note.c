@@ -27,6 +27,7 @@ static struct {
 /* A note is about this: a command, or a version. */
 struct target {
 	char *command; /* its id; NULL: a version */
+	int64_t command_id;
 	struct shfs_version version;
 	/* the tree of the version's file, and its path there */
 	char *host, *boot_id;
@@ -51,8 +52,10 @@ static int find_command(struct shfs_index *index, const char *operand, struct ta
 
 	if (r > 0)
 		r = shfs_command_load(index, id, &c);
-	if (r > 0)
+	if (r > 0) {
 		t->command = TAKE_PTR(c.id);
+		t->command_id = id;
+	}
 	return r;
 }
 
@@ -169,7 +172,9 @@ static bool is_there(const struct shfs_notes *notes, const char *tag)
 static int load_notes(struct shfs_index *index, const struct target *t,
                       struct shfs_notes *out)
 {
-	struct shfs_command_row command = { .id = t->command, .noted = true };
+	struct shfs_command_row command = { .command_id = t->command_id,
+		                            .id = t->command,
+		                            .noted = true };
 
 	return t->command ? shfs_notes_of_command(index, &command, out)
 	                  : shfs_notes_of_version(index, &t->version, out);

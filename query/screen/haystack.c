@@ -17,8 +17,9 @@
 	" " text " || coalesce((SELECT '  # ' || group_concat(iif(n.tag = '', n.text,"   \
 	" '#' || n.tag), ' ') FROM v_note n WHERE " condition "), '') "
 
-#define NOTED_COMMAND WITH_NOTES("text", "n.command = c.id")
-#define NOTED_FILE    WITH_NOTES("path", "n.command = '' AND n.path = f.path")
+#define NOTED_COMMAND                                                                    \
+	WITH_NOTES("text", "n.command = c.id AND n.command_id = c.command_id")
+#define NOTED_FILE WITH_NOTES("path", "n.command = '' AND n.path = f.path")
 
 #define COMMANDS                                                                         \
 	"SELECT command_id, begin_ns, iif(noted, " NOTED_COMMAND ", text), status"       \

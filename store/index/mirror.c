@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define MIRROR_NAME    "mirror.db"
-#define MIRROR_VERSION 3
+#define MIRROR_VERSION 4
 #define WAIT_ROUNDS    60 /* of SHFS_BUSY_MS, for another that reads the database */
 #define COLUMNS_MAX    32
 #define WORD_MAX       43 /* the id of a content */

@@ -502,17 +502,25 @@ def test_one_store_is_left_out(sandbox, shfs, postgres, known):
 
 
 def test_nobody_gives_notes_to_commands_of_others(sandbox, shfs, postgres):
-    """ben may publish that his note is about ann's command: no answer has it."""
+    """ben may publish that his note is about ann's commands, and that his command is one of hers: her notes are as before."""
+    record(sandbox, "echo 1 > anns; : ann", "cat anns; : too")
+    anns = {c["text"]: c["id"] for c in json.loads(shfs("history", "--json", "--all", cwd="/").stdout)["commands"]}
+    bare, noted = anns["cat anns; : too"], anns["echo 1 > anns; : ann"]
+    shfs("note", noted, "of ann", cwd="/")
     env, url = two_stores(sandbox, shfs, postgres), postgres.url("cyd")
-    anns, = postgres.sql("SELECT id FROM shfs.v_command JOIN shfs.v_store USING (store_id) WHERE owner = 'ann' ORDER BY begin_ns LIMIT 1")
 
-    def noted():
+    def notes():
         commands = json.loads(answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)[1])["commands"]
-        return [(c["text"].rpartition("; : ")[2], c["note"]) for c in commands if c["id"] and c["note"]]
+        return {c["text"].rpartition("; : ")[2]: c["note"] for c in commands if c["id"] and "; : " in c["text"] and "bens >" not in c["text"]}
 
-    assert noted() == [("ben", "of ben")]
-    spoil(postgres, f"UPDATE shfs.note SET command = '{anns}' WHERE command <> ''")
-    assert noted() == [] and in_cache(sandbox, "of ben")
+    assert notes() == {"ann": "of ann", "too": None, "ben": "of ben"}
+    for theirs in bare, noted:
+        spoil(postgres, f"UPDATE shfs.note SET command = '{theirs}' WHERE command <> ''")
+        assert notes() == {"ann": "of ann", "too": None, "ben": None} and in_cache(sandbox, "of ben")
+    for theirs in bare, noted:
+        spoil(postgres, f"UPDATE shfs.command SET id = '{theirs}' WHERE text LIKE 'echo 1%'")
+        spoil(postgres, f"UPDATE shfs.note SET command = '{theirs}' WHERE command <> ''")
+        assert notes() == {"ann": "of ann", "too": None, "ben": "of ben"}
 
 
 def test_what_is_refused(sandbox, shfs, postgres):

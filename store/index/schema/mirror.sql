@@ -122,7 +122,7 @@ CREATE TABLE m_note (
 	version_ns INTEGER NOT NULL, tag TEXT NOT NULL, text TEXT NOT NULL,
 	time_ns INTEGER NOT NULL, host TEXT, command_id INTEGER
 ) STRICT;
-CREATE INDEX m_note_target ON m_note (command, path, version_ns, tag);
+CREATE INDEX m_note_target ON m_note (command_id, command, path, version_ns, tag);
 CREATE INDEX m_note_path ON m_note (path, version_ns);
 
 -- A session may have begun in a command of another store.
@@ -130,20 +130,22 @@ CREATE VIEW v_session AS
 SELECT session_id, id, host, boot_id, pid, start_ticks, shell, tty, cwd, begin_ns, end_ns, commands,
 	invoker, session_caller(session_id) AS caller_id, origin
 FROM m_session;
--- Nobody gives notes to commands of another's store. Of two stores that have one command, the note
--- that was given last counts.
+-- Nobody gives notes to commands of another's store. Two stores may have commands of one id, as
+-- copies have, or as somebody says: so each note is of the command of its store, by its number.
 CREATE VIEW own_note AS
 SELECT n.* FROM m_note n
 WHERE n.command = '' OR EXISTS (SELECT 1 FROM m_command c WHERE c.command_id = n.command_id
 	AND c.id = n.command);
 CREATE VIEW v_note AS
-SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.time_ns, n.host
+SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.time_ns, n.host, n.command_id
 FROM own_note n
-WHERE NOT EXISTS (SELECT 1 FROM own_note m WHERE m.command = n.command AND m.path = n.path
-	AND m.version_ns = n.version_ns AND m.tag = n.tag
-	AND (m.time_ns, m.note_id) > (n.time_ns, n.note_id));
+WHERE NOT EXISTS (SELECT 1 FROM own_note m WHERE m.command_id IS n.command_id
+	AND m.command = n.command AND m.path = n.path AND m.version_ns = n.version_ns
+	AND m.tag = n.tag AND (m.time_ns, m.note_id) > (n.time_ns, n.note_id));
 CREATE VIEW v_command AS
-SELECT c.*, EXISTS (SELECT 1 FROM v_note n WHERE n.command = c.id) AS noted FROM m_command c;
+SELECT c.*, EXISTS (SELECT 1 FROM v_note n WHERE n.command_id = c.command_id
+	AND n.command = c.id) AS noted
+FROM m_command c;
 CREATE VIEW v_definition AS SELECT * FROM m_definition;
 CREATE VIEW v_process AS SELECT * FROM m_process;
 CREATE VIEW v_loose_process AS SELECT * FROM m_process WHERE command_id IS NULL;

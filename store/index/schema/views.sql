@@ -11,7 +11,8 @@ FROM note n;
 CREATE VIEW v_note AS
 SELECT n.note_id, n.command, n.path, n.version_ns, n.tag, n.text, n.time_ns,
 	(SELECT b.host FROM producer p JOIN boot b USING (boot_id)
-		WHERE p.producer_id = n.producer_id) AS host
+		WHERE p.producer_id = n.producer_id) AS host,
+	(SELECT c.command_id FROM command c WHERE c.id = n.command) AS command_id
 FROM note n
 WHERE n.removed = 0 AND NOT EXISTS (SELECT 1 FROM note m WHERE m.command = n.command
 	AND m.path = n.path AND m.version_ns = n.version_ns AND m.tag = n.tag
