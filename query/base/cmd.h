@@ -32,7 +32,6 @@ struct shfs_option {
 enum shfs_column_kind {
 	SHFS_COLUMN_SHORT,
 	SHFS_COLUMN_NUMBER, /* at the right */
-	SHFS_COLUMN_CUT,    /* text of any length: cut to fit a terminal */
 };
 
 /* A column of the table that a command lists its rows in (query/table/table.h). */

@@ -82,9 +82,9 @@ enum {
 
 static const struct shfs_column columns[] = {
 	SHFS_ENTRY_COLUMN_ROWS,
-	[COLUMN_WROTE] = { "wrote", "versions that it made", SHFS_COLUMN_CUT },
-	[COLUMN_READ] = { "read", "versions that it read", SHFS_COLUMN_CUT },
-	[COLUMN_NOTE] = { "note", "its tags and its note", SHFS_COLUMN_CUT },
+	[COLUMN_WROTE] = { "wrote", "versions that it made" },
+	[COLUMN_READ] = { "read", "versions that it read" },
+	[COLUMN_NOTE] = { "note", "its tags and its note" },
 	{ NULL },
 };
 
@@ -143,11 +143,9 @@ static int print_table(struct output *o)
 {
 	int r = shfs_table_print(o->ctx, o->table, false);
 
-	if (o->gaps.n)
-		shfs_warn("there %s %zu gap%s in the recording, which shfs history shows "
-		          "without --output",
-		          o->gaps.n == 1 ? "is" : "are", o->gaps.n,
-		          shfs_plural(o->gaps.n));
+	if (!r && o->gaps.n)
+		shfs_warn("the recording has gaps; shfs history --json lists those "
+		          "between these commands");
 	return r;
 }
 
@@ -299,6 +297,7 @@ static bool all_would_match(struct shfs_index *index)
 	if (filter.all)
 		return false;
 	filter.all = true;
+	filter.limit = 1;
 	return !shfs_filter_query(&filter, &query) &&
 	       !shfs_query_open(&query, index, &rows) && shfs_rows_next(rows) > 0;
 }

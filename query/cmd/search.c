@@ -53,16 +53,14 @@ enum {
 static const struct shfs_column columns[] = {
 	SHFS_ENTRY_COLUMN_ROWS,
 	[COLUMN_TIME] = { "time", "when it last began, or was last changed" },
-	[COLUMN_FOUND] = { "found", "the text or the file, and its notes",
-	                   SHFS_COLUMN_CUT },
+	[COLUMN_FOUND] = { "found", "the text or the file, and its notes" },
 	[COLUMN_KIND] = { "kind", "command or file" },
 	[COLUMN_SCORE] = { "score", "how well it matches", SHFS_COLUMN_NUMBER },
 	[COLUMN_TIMES] = { "times", "how often it was run", SHFS_COLUMN_NUMBER },
-	[COLUMN_PATH] = { "path", "of the file", SHFS_COLUMN_CUT },
+	[COLUMN_PATH] = { "path", "of the file" },
 	[COLUMN_N] = { "n", "the number of its latest version", SHFS_COLUMN_NUMBER },
 	[COLUMN_PRESENT] = { "present", "does it still exist: yes or no" },
-	[COLUMN_NOTE] = { "note", "tags and notes; of a file's versions behind @N",
-	                  SHFS_COLUMN_CUT },
+	[COLUMN_NOTE] = { "note", "tags and notes; of a file's versions behind @N" },
 	{ NULL },
 };
 

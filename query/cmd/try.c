@@ -418,8 +418,8 @@ enum { N, COMMAND, PROJECT, BEGAN, ENDED, STATUS, RUNNING, MADE, CHANGED, REMOVE
 
 static const struct shfs_column columns[] = {
 	[N] = { "try", "its number", SHFS_COLUMN_NUMBER },
-	[COMMAND] = { "command", "that was tried", SHFS_COLUMN_CUT },
-	[PROJECT] = { "project", "the directory below the layer", SHFS_COLUMN_CUT },
+	[COMMAND] = { "command", "that was tried" },
+	[PROJECT] = { "project", "the directory below the layer" },
 	[BEGAN] = { "began", "when it began" },
 	[ENDED] = { "ended", "when it ended" },
 	[STATUS] = { "status", "its exit status", SHFS_COLUMN_NUMBER },

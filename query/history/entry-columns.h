@@ -30,9 +30,9 @@ enum shfs_entry_column {
 	[SHFS_ENTRY_STATUS] = { "status", "its exit status", SHFS_COLUMN_NUMBER },       \
 	[SHFS_ENTRY_SESSION] = { "session", "the id of its session" },                   \
 	[SHFS_ENTRY_HOST] = { "host", "where it ran" },                                  \
-	[SHFS_ENTRY_CWD] = { "cwd", "its working directory", SHFS_COLUMN_CUT },          \
+	[SHFS_ENTRY_CWD] = { "cwd", "its working directory" },                           \
 	[SHFS_ENTRY_INVOKER] = { "invoker", "the program that gave it: agent claude" },  \
-	[SHFS_ENTRY_TEXT] = { "text", "as it was typed", SHFS_COLUMN_CUT }
+	[SHFS_ENTRY_TEXT] = { "text", "as it was typed" }
 
 /* Appends a cell: nothing where there is no such value. entry NULL: nothing at all. */
 _must_check_ int shfs_entry_cell(struct shfs_index *index, const struct shfs_entry *entry,

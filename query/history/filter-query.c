@@ -409,15 +409,20 @@ static void ran_as(struct shfs_buf *sql, const struct half *h, int n)
  * own. */
 static void given_by(struct shfs_buf *sql, int n)
 {
+	/* from each run upwards, as each of these steps has an index */
 	shfs_buf_printf(
 		sql,
-		"c.session_id IN (WITH RECURSIVE s AS MATERIALIZED (SELECT session_id,"
-		" caller_id FROM v_session WHERE shell = 'run' AND caller_id NOT NULL),"
-		" g(id) AS (SELECT session_id FROM v_session"
-		"  WHERE instr(' ' || invoker || ' ', ' ' || ?%d || ' ')"
-		"  UNION SELECT s.session_id FROM g JOIN v_command k ON k.session_id = "
-		"g.id"
-		"  JOIN s ON s.caller_id = k.command_id) SELECT id FROM g)",
+		"c.session_id IN (WITH RECURSIVE given AS MATERIALIZED"
+		" (SELECT session_id FROM v_session"
+		"  WHERE instr(' ' || invoker || ' ', ' ' || ?%d || ' ')),"
+		" up(run, at) AS (SELECT s.session_id, k.session_id"
+		"  FROM v_session s CROSS JOIN v_command k ON k.command_id = s.caller_id"
+		"  WHERE s.shell = 'run'"
+		"  UNION SELECT up.run, k.session_id FROM up"
+		"  CROSS JOIN v_session s ON s.session_id = up.at AND s.shell = 'run'"
+		"  CROSS JOIN v_command k ON k.command_id = s.caller_id)"
+		" SELECT session_id FROM given"
+		" UNION SELECT run FROM up WHERE at IN (SELECT session_id FROM given))",
 		n);
 }
 

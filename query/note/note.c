@@ -325,11 +325,11 @@ enum { COMMAND, PATH, N, TIME, TAGS, NOTE };
 
 static const struct shfs_column columns[] = {
 	[COMMAND] = { "command", "the id of the command that has it" },
-	[PATH] = { "path", "of the file whose version has it", SHFS_COLUMN_CUT },
+	[PATH] = { "path", "of the file whose version has it" },
 	[N] = { "n", "the number of that version", SHFS_COLUMN_NUMBER },
 	[TIME] = { "time", "when it was given" },
-	[TAGS] = { "tags", "words that begin with #", SHFS_COLUMN_CUT },
-	[NOTE] = { "note", "the text, in one line", SHFS_COLUMN_CUT },
+	[TAGS] = { "tags", "words that begin with #" },
+	[NOTE] = { "note", "the text, in one line" },
 	{ NULL },
 };
 

@@ -99,9 +99,7 @@ static int add_scols_column(struct shfs_table *t, const struct shfs_column *colu
 {
 	char heading[32];
 	size_t n = 0;
-	int flags = column->kind == SHFS_COLUMN_NUMBER ? SCOLS_FL_RIGHT
-	            : column->kind == SHFS_COLUMN_CUT  ? SCOLS_FL_TRUNC
-	                                               : 0;
+	int flags = column->kind == SHFS_COLUMN_NUMBER ? SCOLS_FL_RIGHT : 0;
 
 	for (; column->name[n] && n + 1 < sizeof(heading); n++)
 		heading[n] = (char)toupper((unsigned char)column->name[n]);
@@ -187,16 +185,12 @@ static int print_in_utf8(struct shfs_table *t)
 
 int shfs_table_print(struct shfs_context *ctx, struct shfs_table *t, bool bare)
 {
-	bool terminal = isatty(STDOUT_FILENO);
-
 	if (!t->rows)
 		return 0;
 	shfs_context_pager(ctx);
 	scols_table_enable_noheadings(t->table, bare && !shfs_output_columns);
-	scols_table_set_termforce(t->table, terminal ? SCOLS_TERMFORCE_ALWAYS
-	                                             : SCOLS_TERMFORCE_NEVER);
-	if (terminal)
-		scols_table_set_termwidth(t->table, shfs_show_columns());
+	/* a terminal or not: a name that is cut is another name */
+	scols_table_set_termforce(t->table, SCOLS_TERMFORCE_NEVER);
 	if (print_in_utf8(t))
 		return -ENOMEM;
 	return ferror(stdout) ? -EIO : 0;

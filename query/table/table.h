@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * table.h - rows in the columns that --output names, printed when all are there: widths
- * are those of the widest cells. Where the output is a terminal, texts are cut to its
- * width, the widest first.
+ * are those of the widest cells. Nothing is cut: a name that is cut is another name.
  *
  * Cells are text that is escaped already, in UTF-8 whatever the locale is.
  */

@@ -278,15 +278,10 @@ def test_folds_and_terminals(kept, terminal):
     assert rows == [["N", "VERSIONS"], ["5", "5"]]
     assert len(kept.shfs("log", "--all", "-o", "n", "loop").stdout.splitlines()) == 6
     assert [line.strip() for line in kept.shfs("log", "-n2", "-r", "-o", "n", "a").stdout.splitlines()[1:]] == ["1", "2"]
-    # the widest text gives way on a terminal; what has no such column stays whole
+    # on a terminal nothing is cut: that would be another name
     long = kept.shfs("history", "--all", "-o", "id,text,status,cwd").stdout
     assert max(map(width, long.splitlines())) > 120
-    for columns in 70,:
-        shown = output(terminal("history", "--all", "-o", "id,text,status,cwd", columns=columns))
-        assert "\x1b" not in shown and len(shown.splitlines()) == len(long.splitlines())
-        assert max(map(width, shown.splitlines())) <= columns
-        for whole, cut in zip(long.splitlines(), shown.splitlines()):
-            assert cut.split()[:2] == whole.split()[:2] or cut.split()[0] == whole.split()[0]
+    assert output(terminal("history", "--all", "-o", "id,text,status,cwd", columns=70)) == long
     assert output(terminal("log", "a", "-o", "object,object,begin", columns=50)) == kept.shfs("log", "a", "-o", "object,object,begin").stdout
 
 

@@ -127,7 +127,7 @@ enum { NAME, URL, ENCRYPTED, GENERATION, PUSHED, PULLED };
 
 static const struct shfs_column columns[] = {
 	[NAME] = { "name", "of the remote" },
-	[URL] = { "url", "where it is", SHFS_COLUMN_CUT },
+	[URL] = { "url", "where it is" },
 	[ENCRYPTED] = { "encrypted", "yes or no" },
 	[GENERATION] = { "generation", "the number of the last push to it",
 	                 SHFS_COLUMN_NUMBER },
