@@ -76,7 +76,8 @@ def is_in_sample(item, usual, chosen):
         return True
     if any(params[name] != usual.get(name) for name in params if name not in ours):
         return False
-    if any(params[name] != chosen.get(name, params[name]) for name in others):
+    each_kind = item.get_closest_marker("each_kind")
+    if any(params[name] != chosen.get(name, params[name]) for name in others if not (name == "kind" and each_kind)):
         return False
     marked = item.get_closest_marker("users") or item.get_closest_marker("both")
     if others == ["user"] and not marked and turn_of(function_of(item)) % 2:

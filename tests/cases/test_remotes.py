@@ -197,6 +197,7 @@ def commands_of(shfs):
     return [c["text"] for c in json.loads(shfs("history", "--json", "--all", check=False).stdout)["commands"]]
 
 
+@pytest.mark.each_kind
 @pytest.mark.users("ordinary")
 def test_forget_reaches_it(work, sandbox, shfs, kind):
     """A forgotten secret is nowhere: not on the remote, not where it was pulled to."""
@@ -348,6 +349,7 @@ def test_push_killed_at_any_request(two_states, sandbox, shfs, kind, seed):
     assert n > 7 and final
 
 
+@pytest.mark.each_kind
 @pytest.mark.users("ordinary")
 def test_a_secret_of_a_push_that_was_killed(sandbox, shfs, kind):
     """It was put, and no head ever named it; then it was forgotten."""
@@ -442,6 +444,7 @@ def test_killed_at_any_call(two_states, sandbox, shfs, kind, command, seed):
 
 
 @on_this_side
+@pytest.mark.each_kind
 @pytest.mark.users("ordinary")
 @pytest.mark.parametrize("seed", seeds(1, 100))
 def test_a_remote_that_lies(two_states, sandbox, shfs, kind, seed):

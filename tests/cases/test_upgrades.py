@@ -122,6 +122,13 @@ def test_it_is_read_and_goes_on(old, sandbox, shfs):
     shfs("reindex")
     old.still_answers()
     assert "no flaws" in shfs("check", "--read-data", cwd="/").stdout
+    # its old journal and packs are written anew without what is forgotten
+    path = old.draw.choice(sorted(old.told["files"]))
+    shfs("forget", "--yes", path, cwd="/")
+    del old.told["files"][path]
+    assert "never" in shfs("log", path, check=3, cwd="/").stderr
+    assert old.contents() == old.versions()
+    assert "no flaws" in shfs("check", "--read-data", cwd="/").stdout
 
 
 @pytest.mark.users("ordinary")
