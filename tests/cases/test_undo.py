@@ -90,7 +90,7 @@ STEPS = (
 AS_ROOT = ("chown 1234:2345 {f}", "chown 1234 {d}", "chown 1:1 {f}; echo more >> {f}", "chmod 2755 {d}/.", "mknod {n} c 1 3")
 
 LOOK = r"""
-import hashlib, json, os, stat
+import errno, hashlib, json, os, stat
 found, names = {}, {}
 def look(path):
     st = os.lstat(path)
@@ -101,8 +101,9 @@ def look(path):
         names.setdefault(st.st_ino, []).append(path)
         try:
             digest = open(path, "rb").read().hex()
-        except PermissionError:
-            pass
+        except OSError as error:  # also of what was there too short to be kept
+            if error.errno not in (errno.EACCES, errno.ENODATA):
+                raise
     try:
         xattrs = {n: os.getxattr(path, n, follow_symlinks=False).hex() for n in os.listxattr(path, follow_symlinks=False)}
     except OSError:
