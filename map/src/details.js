@@ -9,6 +9,10 @@ import { sessionName } from './timeline.js';
 
 const SHOWN = 40; // files of a command, versions of a file, before one asks for more
 
+// What is seen of them: texts, and colours of commands.
+const signOf = (children) =>
+	children.map((child) => [child, ...child.querySelectorAll('.swatch')].map((box) => box.style.background) + child.textContent).join();
+
 export class Details {
 	// go: {command(c), file(path), graph(path, n)}
 	constructor(model, go) {
@@ -27,7 +31,7 @@ export class Details {
 	fresh(view) {
 		const children = view.flat().filter(Boolean);
 
-		this.sign = children.map((child) => child.textContent).join();
+		this.sign = signOf(children);
 		this.panel.replaceChildren(...children);
 	}
 
@@ -48,7 +52,7 @@ export class Details {
 			anchor = rows.find((row) => row.offsetTop + row.offsetHeight > panel.scrollTop),
 			away = anchor && anchor.offsetTop - panel.scrollTop;
 
-		if (made.flat().filter(Boolean).map((child) => child.textContent).join() === this.sign) return;
+		if (signOf(made.flat().filter(Boolean)) === this.sign) return;
 		this.fresh(made);
 		for (const row of panel.querySelectorAll('li[data-sign]')) {
 			const at = rows.findIndex((old) => old.dataset.key === row.dataset.key);

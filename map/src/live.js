@@ -83,7 +83,12 @@ export class Live {
 		if (!this.texts.has(url))
 			this.texts.set(
 				url,
-				ask(url).then((answer) => answer.text()),
+				ask(url)
+					.then((answer) => answer.text())
+					.catch((error) => {
+						this.texts.delete(url); // it is asked for again
+						throw error;
+					}),
 			);
 		return this.texts.get(url);
 	}

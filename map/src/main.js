@@ -427,6 +427,7 @@ async function goOn(live, { model, timeline, graph, filters, address, head, rene
 		filters.fill(true);
 		filters.changed(false);
 		graph.redraw();
+		renew();
 	}
 
 	async function takeNews(mark) {
@@ -441,7 +442,6 @@ async function goOn(live, { model, timeline, graph, filters, address, head, rene
 		later ??= setTimeout(() => findStale().catch(() => {}).finally(() => (later = undefined)), rest);
 	}
 
-	await findStale();
 	const news = new News(live, takeNews, sayAway);
 	// All that the server has is shown; for who looks into it.
 	const settled = async () => {
@@ -450,6 +450,7 @@ async function goOn(live, { model, timeline, graph, filters, address, head, rene
 	};
 
 	Object.assign(globalThis.shfsMap, { live, settled });
+	await findStale().catch(sayNotAll);
 	document.documentElement.dataset.whole = 'yes';
 }
 

@@ -16,7 +16,7 @@ export class News {
 	// live: knows the mark of what it has; take: a promise of that what is new is shown; away(error, or null: it is back)
 	constructor(live, take, away) {
 		Object.assign(this, { live, take, away, channel: new BroadcastChannel('shfs-news') });
-		this.channel.addEventListener('message', ({ data }) => this.turn && this.tell(data));
+		this.channel.addEventListener('message', ({ data }) => this.turn && this.tell(data).catch(() => {}));
 		document.addEventListener('visibilitychange', () => this.look());
 		this.look();
 	}
@@ -32,7 +32,7 @@ export class News {
 		const { signal } = this.turn;
 
 		// what came while another tab was the one that asks
-		this.live.mark().then((mark) => this.tell(mark), () => {});
+		this.live.mark().then((mark) => this.tell(mark)).catch(() => {});
 		navigator.locks.request('shfs-news', { signal }, () => this.ask(signal)).catch(() => {});
 	}
 

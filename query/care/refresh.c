@@ -99,9 +99,12 @@ static int await_until(struct shfs_refresher *r, int64_t until_ms)
 	n = poll(&p, 1, (int)MAX(left, 0));
 	if (n <= 0)
 		return -ETIMEDOUT;
-	if (read(r->answer, &answer, 1) != 1)
-		return -EPIPE;
 	r->is_waiting = false;
+	if (read(r->answer, &answer, 1) != 1) { /* it has died */
+		shfs_closep(&r->ask);
+		r->ask = -1;
+		return -EPIPE;
+	}
 	if (!answer) {
 		r->fresh_ns = r->asked_ns;
 		r->looked_ns = r->asked_monotonic_ns;

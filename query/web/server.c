@@ -172,7 +172,7 @@ static enum MHD_Result take_request(void *closure, struct MHD_Connection *c,
 	if (!request->is_answered && (answer_request(web, request, url, method, &later) ||
 	                              request->answer.body.failed))
 		shfs_web_say(&request->answer, 500, "This could not be answered.\n");
-	if (later && shfs_web_wait(web, request, later))
+	if (later && shfs_web_wait(web, request, later, parameter(c, "seen")))
 		return MHD_YES;
 	if (later)
 		shfs_web_say(&request->answer, 503, "Too many are waiting.\n");

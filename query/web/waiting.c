@@ -12,12 +12,14 @@
 #include <sys/inotify.h>
 #include <utlist.h>
 
-#define WAITING_MAX  100   /* less than there are connections */
-#define NEWS_MS      25000 /* then a request for news is answered in any case */
-#define SETTLE_MS    80    /* more is about to be written */
-#define UNWATCHED_MS 1000  /* between two looks, where nothing says that there is more */
-#define WATCHED_MS   10000 /* other hosts write unseen */
-#define REST         4     /* of so many times as long as a look takes */
+#define NEWS_MAX     100    /* with those below, less than there are connections */
+#define SLOW_MAX     20     /* who wait for what takes long */
+#define NEWS_MS      25000  /* then a request for news is answered in any case */
+#define SLOW_MS      300000 /* who asked may be gone: that is not seen while one waits */
+#define SETTLE_MS    80     /* more is about to be written */
+#define UNWATCHED_MS 1000   /* between two looks, where nothing says that there is more */
+#define WATCHED_MS   10000  /* other hosts write unseen */
+#define REST         4      /* of so many times as long as a look takes */
 
 static int64_t now_ms(void)
 {
@@ -29,7 +31,6 @@ static int64_t now_ms(void)
 static void resume(struct shfs_web *web, struct shfs_web_request *request)
 {
 	DL_DELETE(web->waiting, request);
-	web->n_waiting--;
 	request->is_answered = true;
 	shfs_mhd.MHD_resume_connection(request->connection);
 }
@@ -53,19 +54,21 @@ static struct shfs_web_request *first_for(const struct shfs_web *web,
 }
 
 bool shfs_web_wait(struct shfs_web *web, struct shfs_web_request *request,
-                   enum shfs_web_later later)
+                   enum shfs_web_later later, const char *seen)
 {
-	struct shfs_web_request *oldest = first_for(web, SHFS_WEB_NEWS);
+	struct shfs_web_request *other;
+	size_t n = 0;
 
-	if (web->n_waiting >= WAITING_MAX && !oldest)
+	DL_FOREACH (web->waiting, other)
+		n += other->later == later;
+	if (web->is_ending || (later == SHFS_WEB_SLOW && n >= SLOW_MAX))
 		return false;
-	if (web->n_waiting >= WAITING_MAX)
-		tell_news(web, oldest); /* it will ask again */
-	shfs_web_mark(web, request->seen);
+	if (later == SHFS_WEB_NEWS && n >= NEWS_MAX)
+		tell_news(web, first_for(web, later)); /* it will ask again */
+	snprintf(request->seen, sizeof(request->seen), "%s", seen ?: "");
 	request->later = later;
-	request->until_ms = now_ms() + NEWS_MS;
+	request->until_ms = now_ms() + (later == SHFS_WEB_NEWS ? NEWS_MS : SLOW_MS);
 	DL_APPEND(web->waiting, request);
-	web->n_waiting++;
 	shfs_mhd.MHD_suspend_connection(request->connection);
 	return true;
 }
@@ -192,11 +195,14 @@ static void lessen(int64_t *wait_ms, int64_t until_ms)
 
 void shfs_web_waiting_add(struct shfs_web *web, fd_set *in, int *last, int64_t *wait_ms)
 {
-	struct shfs_web_request *oldest = first_for(web, SHFS_WEB_NEWS);
+	struct shfs_web_request *oldest = first_for(web, SHFS_WEB_NEWS),
+				*slow = first_for(web, SHFS_WEB_SLOW);
 
 	ask_worker(web);
 	if (web->worker.is_busy)
 		add_fd(web->worker.answer, in, last);
+	if (slow)
+		lessen(wait_ms, slow->until_ms);
 	if (!oldest)
 		return;
 	lessen(wait_ms, oldest->until_ms);
@@ -225,15 +231,22 @@ static void run_news(struct shfs_web *web, const fd_set *in)
 
 void shfs_web_waiting_run(struct shfs_web *web, const fd_set *in)
 {
+	struct shfs_web_request *slow;
+
 	run_news(web, in);
 	if (web->worker.is_busy && FD_ISSET(web->worker.answer, in))
 		take_answer(web);
+	while ((slow = first_for(web, SHFS_WEB_SLOW)) && now_ms() >= slow->until_ms) {
+		shfs_web_say(&slow->answer, 503, "This takes too long.\n");
+		resume(web, slow);
+	}
 }
 
 void shfs_web_waiting_end(struct shfs_web *web)
 {
 	struct shfs_web_request *request, *next;
 
+	web->is_ending = true;
 	DL_FOREACH_SAFE (web->waiting, request, next) {
 		shfs_web_say(&request->answer, 503, "The server has ended.\n");
 		resume(web, request);

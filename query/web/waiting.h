@@ -29,9 +29,10 @@ struct shfs_web_request {
 /* Watches what hooks and mounts write. Without that, the index is asked more often. */
 void shfs_web_watch(struct shfs_web *web);
 
-/* Lets a request wait: its connection is suspended. False: too many do. */
+/* Lets a request wait: its connection is suspended. seen: for news, which state of the
+ * index is not news; may be NULL. False: too many do, or the server ends. */
 bool shfs_web_wait(struct shfs_web *web, struct shfs_web_request *request,
-                   enum shfs_web_later later);
+                   enum shfs_web_later later, const char *seen);
 
 /* Adds descriptors to be waited for, and lessens the time to wait (-1: any). */
 void shfs_web_waiting_add(struct shfs_web *web, fd_set *in, int *last, int64_t *wait_ms);
@@ -40,5 +41,5 @@ void shfs_web_waiting_add(struct shfs_web *web, fd_set *in, int *last, int64_t *
  * are resumed. */
 void shfs_web_waiting_run(struct shfs_web *web, const fd_set *in);
 
-/* Answers all that wait: the server ends. */
+/* Answers all that wait, and has none wait any more: the server ends. */
 void shfs_web_waiting_end(struct shfs_web *web);

@@ -25,7 +25,7 @@ struct shfs_web {
 	unsigned number; /* random: tells it from other servers at this port */
 	/* of waiting.c */
 	struct shfs_web_request *waiting; /* the oldest first */
-	size_t n_waiting;
+	bool is_ending;                   /* nobody may wait any more */
 	int watch;        /* inotify on what hooks and mounts write; -1: there is none */
 	bool is_hastened; /* something was written */
 	int64_t look_ms, looked_ms; /* when the index is to be brought up to date, and

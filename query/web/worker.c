@@ -40,7 +40,12 @@ static int open_reader(struct reader *reader, int answers)
 		return r;
 	r = shfs_index_open(reader->store, SHFS_INDEX_READ, &reader->index);
 	r = r ?: shfs_sandbox_enter(0);
-	return r ?: shfs_sandbox_forbid_changes(writable, ARRAY_SIZE(writable));
+	r = r ?: shfs_sandbox_forbid_changes(writable, ARRAY_SIZE(writable));
+	if (r) { /* without its filters it answers nothing */
+		shfs_index_close(reader->index);
+		reader->index = NULL;
+	}
+	return r;
 }
 
 static int put_stale(struct reader *reader, struct shfs_json *json)

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -295,3 +296,46 @@ def test_what_takes_long_holds_up_nobody(study, served, sandbox):
     os.kill(worker, signal.SIGKILL)
     assert served.get("/stale").status == served.get("/stale").status == 500
     assert served.get("/data").status == 200
+
+
+def test_it_ends_while_requests_come(study, sandbox):
+    """^C, and at that moment tabs ask for what is answered later."""
+    found = Served(sandbox, "--port", "0", sandbox.project)
+    headers = {"Authorization": f"token {found.token}"}
+    mark = found.json("/news")["mark"]
+    kept = [http.client.HTTPConnection("127.0.0.1", found.port, timeout=60) for _ in range(5)]
+    for connection in kept:
+        connection.request("GET", f"/news?seen={mark}x", headers=headers)
+        assert connection.getresponse().read()
+    held = waiting(found, mark)
+    os.kill(found.process.pid, signal.SIGSTOP)
+    for n, connection in enumerate(kept):
+        connection.request("GET", "/stale" if n % 2 else f"/news?seen={mark}", headers=headers)
+    found.process.send_signal(signal.SIGINT)
+    os.kill(found.process.pid, signal.SIGCONT)
+    status, said = found.end()
+    assert status == 0 and "Fatal" not in said, said
+    for connection in held, *kept:
+        connection.close()
+
+
+def cpu_ticks(served):
+    with open(f"/proc/{served.process.pid}/stat", encoding="utf-8") as file:
+        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+
+
+def test_a_process_beside_it_dies_at_work(study, served, sandbox):
+    """What waits for news waits on, and costs nothing."""
+    refresher = child(served, "shfs-refresh")
+    held = waiting(served, served.json("/news")["mark"])
+    served.get("/data?limit=1&until=1")  # the other one waits now
+    os.kill(refresher, signal.SIGSTOP)
+    sandbox.shfs("run", "--", "true")
+    time.sleep(1)  # it is asked, and does not answer
+    sandbox.allow_exit(-signal.SIGKILL)
+    os.kill(refresher, signal.SIGKILL)
+    time.sleep(0.5)
+    before = cpu_ticks(served)
+    time.sleep(2)
+    assert cpu_ticks(served) - before < 50 and served.get("/").status == 200
+    held.close()
