@@ -207,6 +207,9 @@ def test_the_program_is_remembered(hosts, sandbox, shfs, program):
     hosts.go("hosta")
     fetch(shfs, "--metadata", "--program", program, f"there:{sandbox.home}/hostb-store")
     assert away(shfs) == 1
+    # also by a fetch that does not say it, or says a wrong one
+    assert not fetch(shfs, "--metadata", f"there:{sandbox.home}/hostb-store")["new"]
+    shfs("fetch", "--metadata", "--program", "/nonexistent/shfs", f"there:{sandbox.home}/hostb-store", check=1)
     assert shfs("cat", f"hostb:{sandbox.project}/a@1").stdout == "one\n"
 
 

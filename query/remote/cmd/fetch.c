@@ -19,12 +19,13 @@
 static struct {
 	bool dry_run, json, despite_damage, metadata;
 	const char *rate, *program;
-} opts = { .program = "shfs" };
+} opts;
 
 struct fetching {
 	const char *host; /* as it was named */
 	struct ssh_url url;
 	struct place place;
+	char *program; /* what runs shfs there */
 	uint64_t rate;
 	struct pull *pull;
 	struct shfs_buf why;
@@ -34,11 +35,24 @@ static void fetching_clear(struct fetching *f)
 {
 	ssh_url_clear(&f->url);
 	place_close(&f->place);
+	free(f->program);
 	pull_free(f->pull);
 	shfs_buf_free(&f->why);
 }
 
 /* --- what is asked for --- */
+
+/* What --program says, or was noted by a fetch before. */
+static int find_program(struct fetching *f)
+{
+	_cleanup_free_ char *host = NULL;
+	int r = opts.program ? -ENOENT : host_read(&f->place, &host, &f->program);
+
+	if (r != -ENOENT && r != -EBADMSG)
+		return r;
+	f->program = strdup(opts.program ?: "shfs");
+	return f->program ? 0 : -ENOMEM;
+}
 
 static int begin_fetch(struct shfs_store *store, struct fetching *f)
 {
@@ -60,8 +74,8 @@ static int begin_fetch(struct shfs_store *store, struct fetching *f)
 	                f->url.path ?: "");
 	if (!r)
 		r = url.failed ? -ENOMEM : place_open_unnamed(store, url.data, &f->place);
-	if (!r && opts.metadata && !opts.dry_run)
-		r = host_note(&f->place, f->host, opts.program);
+	if (!r)
+		r = find_program(f);
 	if (!r)
 		return 0;
 	shfs_error("cannot note what is fetched: %s", strerror(-r));
@@ -163,7 +177,7 @@ static int fetch_once(struct fetching *f)
 	int r;
 
 	f->why.len = 0;
-	r = host_open(&f->url, opts.program, &f->why, &remote);
+	r = host_open(&f->url, f->program, &f->why, &remote);
 	if (r)
 		return r;
 	remote->rate = f->rate;
@@ -182,7 +196,12 @@ static int fetch(struct fetching *f)
 		pull_free(TAKE_PTR(f->pull));
 		r = fetch_once(f);
 	}
-	return r || opts.dry_run ? r : pulled_take(f->pull);
+	if (r || opts.dry_run)
+		return r;
+	/* it was reached so; what stays there is fetched in the same way */
+	if (opts.metadata)
+		r = host_note(&f->place, f->host, f->program);
+	return r ? r : pulled_take(f->pull);
 }
 
 static int run_fetch(struct shfs_context *ctx, int argc, char **argv)
