@@ -235,7 +235,7 @@ static int enter_sandbox(int device)
 	return shfs_sandbox_forbid_changes(writable, browse.refresher.ask < 0 ? 2 : 3);
 }
 
-/* What the process beside this one has of it. */
+/* What the refresher, a process beside this one, has to close and to unmount. */
 struct beside {
 	const char *mountpoint;
 	dev_t device; /* of the mount */

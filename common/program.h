@@ -7,7 +7,7 @@
 
 /* Does the name match one of these (fnmatch(3))? */
 bool shfs_name_is_one_of(const char *name, const char *const *patterns, size_t n);
-/* The same for a name of this length; one of 32 bytes or more matches none. */
+/* Matches a name of this length likewise; one of 32 bytes or more matches none. */
 bool shfs_program_is_one_of(const char *name, size_t len, const char *const *patterns,
                             size_t n);
 

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "query/base/mounts.h"
+#include "query/care/beside.h"
 #include "store/index/index.h"
 #include "store/journal/runtime.h"
 
@@ -62,27 +63,13 @@ static _Noreturn void serve(const char *store_path,
 int shfs_refresher_start(struct shfs_refresher *r, const char *store_path,
                          const struct shfs_refresher_duties *duties)
 {
-	int questions[2], answers[2];
-	pid_t pid;
+	struct shfs_beside ends;
+	pid_t pid = shfs_beside_fork(&ends);
 
-	*r = (struct shfs_refresher){ .ask = -1, .answer = -1 };
-	if (pipe2(questions, O_CLOEXEC))
-		return -errno;
-	if (pipe2(answers, O_CLOEXEC) || (pid = fork()) < 0) {
-		close(questions[0]);
-		close(questions[1]);
-		return -errno;
-	}
-	if (!pid) {
-		close(questions[1]);
-		close(answers[0]);
-		serve(store_path, duties, questions[0], answers[1]);
-	}
-	close(questions[0]);
-	close(answers[1]);
-	r->ask = questions[1];
-	r->answer = answers[0];
-	return 0;
+	if (!pid)
+		serve(store_path, duties, ends.questions, ends.answers);
+	*r = (struct shfs_refresher){ .ask = ends.questions, .answer = ends.answers };
+	return MIN(pid, 0);
 }
 
 /* --- in the process that asks --- */

@@ -20,7 +20,7 @@ struct shfs_refresher {
 	int64_t looked_ns; /* when that was asked for (CLOCK_MONOTONIC) */
 };
 
-/* What the process does beside that, or NULL. */
+/* The refresher calls these as it begins and ends; each may be NULL. */
 struct shfs_refresher_duties {
 	void (*begin)(void *closure);
 	void (*end)(void *closure); /* the server has ended, or died */

@@ -41,7 +41,7 @@ struct shfs_web_answer {
 	struct shfs_buf body;
 };
 
-/* What an answer waits for. */
+/* A request is answered now, or waits for one of these. */
 enum shfs_web_later {
 	SHFS_WEB_NOW,
 	SHFS_WEB_NEWS, /* a change of the index */

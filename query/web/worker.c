@@ -3,6 +3,7 @@
 
 #include "common/io.h"
 #include "query/base/json.h"
+#include "query/care/beside.h"
 #include "query/graph/stale.h"
 #include "recording/sandbox.h"
 #include "store/index/index.h"
@@ -15,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* What comes before the JSON. */
+/* The worker writes this before the JSON of its answer. */
 struct answer_head {
 	int32_t error;
 	uint32_t len;
@@ -106,28 +107,17 @@ int shfs_web_worker_start(struct shfs_web_worker *w, const char *store_path,
                           const char *project, const int *closes, size_t n)
 {
 	struct reader reader = { .store_path = store_path, .project = project };
-	int questions[2], answers[2];
-	pid_t pid;
+	struct shfs_beside ends;
+	pid_t pid = shfs_beside_fork(&ends);
 
-	*w = (struct shfs_web_worker){ .ask = -1, .answer = -1 };
-	if (pipe2(questions, O_CLOEXEC))
-		return -errno;
-	if (pipe2(answers, O_CLOEXEC) || (pid = fork()) < 0) {
-		close(questions[0]);
-		close(questions[1]);
-		return -errno;
-	}
 	if (!pid) {
 		for (size_t i = 0; i < n; i++)
 			close(closes[i]);
-		close(questions[1]);
-		close(answers[0]);
-		serve(&reader, questions[0], answers[1]);
+		serve(&reader, ends.questions, ends.answers);
 	}
-	close(questions[0]);
-	close(answers[1]);
-	w->ask = questions[1];
-	w->answer = answers[0];
+	*w = (struct shfs_web_worker){ .ask = ends.questions, .answer = ends.answers };
+	if (pid < 0)
+		return pid;
 	return fcntl(w->answer, F_SETFL, O_NONBLOCK) ? -errno : 0;
 }
 

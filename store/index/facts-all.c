@@ -19,7 +19,7 @@ struct packed_access {
 };
 _Static_assert(sizeof(struct packed_access) == 32, "there are many of them");
 
-/* What few accesses have: another file, or a long time. */
+/* Few accesses have another file, or a long time: they have a row of this. */
 struct more_access {
 	uint32_t at, file2_id; /* at: index of the access */
 	int64_t end_us;

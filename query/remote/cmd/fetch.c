@@ -42,7 +42,7 @@ static void fetching_clear(struct fetching *f)
 
 /* --- what is asked for --- */
 
-/* What --program says, or was noted by a fetch before. */
+/* Sets f->program: to that of --program, or that which an earlier fetch noted. */
 static int find_program(struct fetching *f)
 {
 	_cleanup_free_ char *host = NULL;
