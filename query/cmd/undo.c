@@ -2,10 +2,9 @@
 /* `shfs undo`: put back what commands did, and nothing else. */
 #include "query/base/cmd.h"
 #include "query/history/filter.h"
-#include "query/past/effects.h"
 #include "query/undo/run.h"
+#include "query/undo/selection.h"
 
-#include "common/ids.h"
 #include "common/path.h"
 #include "common/quote.h"
 
@@ -26,76 +25,11 @@ static struct {
 struct job {
 	struct shfs_context *ctx;
 	struct shfs_index *index;
-	struct shfs_effects effects;
-	struct shfs_ids selected; /* commands, or with --program processes */
+	struct shfs_undo_selection selection; /* with --program by process */
 	struct shfs_undo_run run;
 };
 
 /* --- what is selected --- */
-
-static bool is_worth_keeping(const struct shfs_effect *e, void *arg)
-{
-	const struct job *j = arg;
-
-	if (!shfs_undo_may_touch(e, options.git))
-		return false;
-	return !opts.program || shfs_ids_has(&j->selected, e->process_id);
-}
-
-/* Adds the changes of a command: 1 if there are any that count, 0, or a negative errno.
- */
-static int add_alone(struct job *j, int64_t command_id)
-{
-	struct shfs_effects more = { 0 };
-	bool any;
-	int r;
-
-	if (!opts.program && shfs_ids_lists(&j->selected, command_id))
-		return 0;
-	r = shfs_effects_add_command(&more, j->index, command_id);
-	if (!r)
-		shfs_effects_filter(&more, is_worth_keeping, j);
-	any = more.n;
-	for (size_t i = 0; i < more.n && !r; i++) {
-		if (MAKE_ROOM(j->effects.list, j->effects.n, j->effects.cap)) {
-			j->effects.list[j->effects.n++] = more.list[i];
-			more.list[i] = (struct shfs_effect){ 0 };
-		} else {
-			r = -ENOMEM;
-		}
-	}
-	shfs_effects_clear(&more);
-	if (!r && !opts.program)
-		r = shfs_ids_add(&j->selected, command_id);
-	return r ? r : any;
-}
-
-/* Adds the changes of the commands that agents gave which these have started. Returns as
- * add_alone. */
-static int add_given(struct job *j, const struct shfs_ids *by)
-{
-	_cleanup_ids_ struct shfs_ids given = { 0 };
-	bool any = false;
-	int r = shfs_commands_given(j->index, by, false, &given);
-
-	for (size_t i = 0; i < given.n && r >= 0; i++) {
-		r = add_alone(j, given.ids[i]);
-		any |= r > 0;
-	}
-	return r < 0 ? r : any;
-}
-
-/* Adds the changes of a command, and of what it gave. */
-static int add_command(struct job *j, int64_t command_id)
-{
-	const struct shfs_ids by = { &command_id, 1, 1 };
-	int any = add_alone(j, command_id), more;
-
-	if (any < 0 || opts.program)
-		return any;
-	more = add_given(j, &by);
-	return more < 0 ? more : any || more;
-}
 
 /* Takes the last commands of this session that changed something. */
 static int take_last(struct job *j)
@@ -111,7 +45,7 @@ static int take_last(struct job *j)
 		                        " ORDER BY begin_ns DESC",
 		                        SHFS_INTS(session_id), &rows);
 	while (!r && n && (r = shfs_rows_next(rows)) > 0) {
-		r = add_command(j, shfs_rows_int(rows, 0));
+		r = shfs_undo_select_command(&j->selection, shfs_rows_int(rows, 0));
 		n -= r > 0;
 		r = MIN(r, 0);
 	}
@@ -161,8 +95,8 @@ static int take_processes(struct job *j, struct shfs_rows *rows)
 	}
 	for (size_t i = 0; i < n && !r; i++)
 		if (list[i].taken)
-			r = shfs_ids_add(&j->selected, list[i].process_id);
-	shfs_ids_sort(&j->selected);
+			r = shfs_ids_add(&j->selection.ids, list[i].process_id);
+	shfs_ids_sort(&j->selection.ids);
 	return r;
 }
 
@@ -195,8 +129,8 @@ static int take_entry(struct job *j, bool is_process, int64_t id)
 	int r = opts.program && !is_process ? take_processes_of(j, id) : 0;
 
 	if (!r && !is_process)
-		return add_alone(j, id);
-	return r ? r : shfs_effects_add_process(&j->effects, j->index, id);
+		return shfs_undo_select_alone(&j->selection, id);
+	return r ? r : shfs_effects_add_process(&j->selection.effects, j->index, id);
 }
 
 static int take_selected(struct job *j)
@@ -226,9 +160,9 @@ static int take_selected(struct job *j)
 		r = MIN(r, 0);
 	}
 	if (!r && !opts.program)
-		return MIN(add_given(j, &j->selected), 0);
+		return MIN(shfs_undo_select_given(&j->selection, &j->selection.ids), 0);
 	if (!r)
-		shfs_effects_filter(&j->effects, is_worth_keeping, j);
+		shfs_undo_selection_filter(&j->selection);
 	return r;
 }
 
@@ -279,9 +213,8 @@ static int select_effects(struct job *j, int argc, char **argv)
 	r = opts.last ? take_last(j) : take_selected(j);
 	if (r < 0)
 		return shfs_fail_index(j->index, r);
-	shfs_ids_sort(&j->selected);
-	shfs_effects_sort(&j->effects);
-	if (j->effects.n)
+	shfs_undo_selection_sort(&j->selection);
+	if (j->selection.effects.n)
 		return 0;
 	shfs_error("nothing that was selected has changed a file");
 	if (!options.git)
@@ -295,9 +228,10 @@ static int run_alone(struct job *j, int argc, char **argv)
 
 	if (!code)
 		code = select_effects(j, argc, argv);
-	j->run.plan.selected = &j->selected;
+	j->run.plan.selected = &j->selection.ids;
 	j->run.plan.by_process = opts.program;
-	return code ? code : shfs_undo_plan_and_run(&j->run, &options, &j->effects);
+	return code ? code
+	            : shfs_undo_plan_and_run(&j->run, &options, &j->selection.effects);
 }
 
 static int run_undo(struct shfs_context *ctx, struct shfs_index *index, int argc,
@@ -313,6 +247,9 @@ static int run_undo(struct shfs_context *ctx, struct shfs_index *index, int argc
 	struct job j = {
 		.ctx = ctx,
 		.index = index,
+		.selection = { .index = index,
+		               .by_process = opts.program,
+		               .git = options.git },
 		.run = { .words = &words,
 		         .dry_run = opts.dry_run,
 		         .patch = opts.patch,
@@ -325,8 +262,7 @@ static int run_undo(struct shfs_context *ctx, struct shfs_index *index, int argc
 	int code = run_alone(&j, argc, argv);
 
 	shfs_undo_end(&j.run);
-	shfs_effects_clear(&j.effects);
-	shfs_ids_free(&j.selected);
+	shfs_undo_selection_clear(&j.selection);
 	shfs_filter_free(&filter);
 	while (options.n_paths)
 		free(options.paths[--options.n_paths]);
