@@ -124,15 +124,18 @@ static void ignore_interrupt(void *closure)
 
 /* Starts the processes beside the server, before an index is open here: SQLite's locks
  * are those of one process. */
-static int start_others(struct shfs_web *web)
+static int start_others(struct shfs_web *web, const struct shfs_config *config)
 {
 	const struct shfs_refresher_duties duties = { .begin = ignore_interrupt };
 	int r = shfs_refresher_start(&web->refresh, web->store->path, &duties);
-	int closes[] = { web->refresh.ask, web->refresh.answer };
+	const int closes[] = { web->refresh.ask, web->refresh.answer };
+	const struct shfs_web_reader reader = { .store_path = web->store->path,
+		                                .project = web->project,
+		                                .config = config,
+		                                .closes = closes,
+		                                .n_closes = ARRAY_SIZE(closes) };
 
-	r = r
-	            ?: shfs_web_worker_start(&web->worker, web->store->path, web->project,
-	                                     closes, ARRAY_SIZE(closes));
+	r = r ?: shfs_web_worker_start(&web->worker, &reader);
 	if (!r) /* what takes longer is there when the page is loaded anew */
 		(void)!shfs_refresher_ask(&web->refresh, true, FIRST_MS);
 	return r;
@@ -144,10 +147,11 @@ static int run_web(struct shfs_context *ctx, struct shfs_store *store, int argc,
 	_cleanup_free_ char *project = argv[0] ? shfs_operand_path(argv[0]) : NULL;
 	struct shfs_web web = { .store = store, .project = project, .watch = -1 };
 	int code = shfs_web_load(), r = argv[0] && !project ? -ENOMEM : 0;
+	const struct shfs_config *config = code ? NULL : shfs_context_config(ctx, &code);
 
 	if (code)
 		return code;
-	r = r ?: start_others(&web);
+	r = r ?: start_others(&web, config);
 	r = r ?: shfs_index_open(store, SHFS_INDEX_READ, &web.index);
 	if (r) {
 		shfs_error("cannot use the index: %s", strerror(-r));

@@ -233,7 +233,7 @@ static int answer_content(struct shfs_web *web, shfs_web_parameter *parameter,
 
 /* For news: at once if there are some since what was seen. */
 static int answer_news(struct shfs_web *web, shfs_web_parameter *parameter, void *request,
-                       struct shfs_web_answer *a, enum shfs_web_later *later)
+                       struct shfs_web_answer *a, struct shfs_web_later *later)
 {
 	const char *seen = parameter(request, "seen");
 	char mark[SHFS_WEB_MARK];
@@ -241,8 +241,34 @@ static int answer_news(struct shfs_web *web, shfs_web_parameter *parameter, void
 	shfs_web_mark(web, mark);
 	if (!seen || strcmp(seen, mark) != 0)
 		return shfs_web_answer_news(web, a);
-	*later = SHFS_WEB_NEWS;
+	later->when = SHFS_WEB_NEWS;
 	return 0;
+}
+
+static int answer_slow(enum shfs_web_kind kind, int64_t command_id,
+                       struct shfs_web_later *later)
+{
+	*later = (struct shfs_web_later){ SHFS_WEB_SLOW, { kind, command_id } };
+	return 0;
+}
+
+/* What an undo of a command would do. */
+static int answer_undo(struct shfs_web *web, shfs_web_parameter *parameter, void *request,
+                       struct shfs_web_answer *a, struct shfs_web_later *later)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	const char *id = parameter(request, "command");
+	int r;
+
+	if (!id)
+		return say_web(a, 400, "It takes the id of a command.\n");
+	r = shfs_rows_open_str(web->index,
+	                       "SELECT command_id FROM v_command WHERE id = ?1", id,
+	                       &rows);
+	r = r ?: shfs_rows_next(rows);
+	if (r <= 0)
+		return say_error(a, r ?: -ENOENT);
+	return answer_slow(SHFS_WEB_UNDO, shfs_rows_int(rows, 0), later);
 }
 
 int shfs_web_answer_news(struct shfs_web *web, struct shfs_web_answer *a)
@@ -290,9 +316,9 @@ static int answer_page(struct shfs_web_answer *a)
 
 int shfs_web_answer(struct shfs_web *web, const char *url, shfs_web_parameter *parameter,
                     void *request, struct shfs_web_answer *out,
-                    enum shfs_web_later *later)
+                    struct shfs_web_later *later)
 {
-	*later = SHFS_WEB_NOW;
+	*later = (struct shfs_web_later){ SHFS_WEB_NOW };
 	if (!strcmp(url, "/"))
 		return answer_page(out);
 	if (!strcmp(url, "/data"))
@@ -301,9 +327,9 @@ int shfs_web_answer(struct shfs_web *web, const char *url, shfs_web_parameter *p
 		return answer_content(web, parameter, request, out);
 	if (!strcmp(url, "/news"))
 		return answer_news(web, parameter, request, out, later);
-	if (!strcmp(url, "/stale")) {
-		*later = SHFS_WEB_SLOW;
-		return 0;
-	}
+	if (!strcmp(url, "/stale"))
+		return answer_slow(SHFS_WEB_STALE, 0, later);
+	if (!strcmp(url, "/undo"))
+		return answer_undo(web, parameter, request, out, later);
 	return say_web(out, 404, "There is no such page.\n");
 }

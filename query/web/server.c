@@ -89,7 +89,8 @@ static const char *parameter(void *c, const char *name)
 }
 
 static int answer_request(struct shfs_web *web, struct shfs_web_request *request,
-                          const char *url, const char *method, enum shfs_web_later *later)
+                          const char *url, const char *method,
+                          struct shfs_web_later *later)
 {
 	struct MHD_Connection *c = request->connection;
 	struct shfs_web_answer *a = &request->answer;
@@ -156,7 +157,7 @@ static enum MHD_Result take_request(void *closure, struct MHD_Connection *c,
                                     size_t *upload_len, void **state)
 {
 	struct shfs_web_request *request = *state;
-	enum shfs_web_later later = SHFS_WEB_NOW;
+	struct shfs_web_later later = { SHFS_WEB_NOW };
 	struct shfs_web *web = closure;
 
 	if (!request) { /* the head alone has come */
@@ -172,9 +173,9 @@ static enum MHD_Result take_request(void *closure, struct MHD_Connection *c,
 	if (!request->is_answered && (answer_request(web, request, url, method, &later) ||
 	                              request->answer.body.failed))
 		shfs_web_say(&request->answer, 500, "This could not be answered.\n");
-	if (later && shfs_web_wait(web, request, later, parameter(c, "seen")))
+	if (later.when && shfs_web_wait(web, request, &later, parameter(c, "seen")))
 		return MHD_YES;
-	if (later)
+	if (later.when)
 		shfs_web_say(&request->answer, 503, "Too many are waiting.\n");
 	return give_answer(web, c, &request->answer, request->wants_cookie);
 }

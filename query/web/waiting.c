@@ -43,31 +43,31 @@ static void tell_news(struct shfs_web *web, struct shfs_web_request *request)
 }
 
 static struct shfs_web_request *first_for(const struct shfs_web *web,
-                                          enum shfs_web_later later)
+                                          enum shfs_web_when when)
 {
 	struct shfs_web_request *request;
 
 	DL_FOREACH (web->waiting, request)
-		if (request->later == later)
+		if (request->later.when == when)
 			return request;
 	return NULL;
 }
 
 bool shfs_web_wait(struct shfs_web *web, struct shfs_web_request *request,
-                   enum shfs_web_later later, const char *seen)
+                   const struct shfs_web_later *later, const char *seen)
 {
 	struct shfs_web_request *other;
 	size_t n = 0;
 
 	DL_FOREACH (web->waiting, other)
-		n += other->later == later;
-	if (web->is_ending || (later == SHFS_WEB_SLOW && n >= SLOW_MAX))
+		n += other->later.when == later->when;
+	if (web->is_ending || (later->when == SHFS_WEB_SLOW && n >= SLOW_MAX))
 		return false;
-	if (later == SHFS_WEB_NEWS && n >= NEWS_MAX)
-		tell_news(web, first_for(web, later)); /* it will ask again */
+	if (later->when == SHFS_WEB_NEWS && n >= NEWS_MAX)
+		tell_news(web, first_for(web, SHFS_WEB_NEWS)); /* it will ask again */
 	snprintf(request->seen, sizeof(request->seen), "%s", seen ?: "");
-	request->later = later;
-	request->until_ms = now_ms() + (later == SHFS_WEB_NEWS ? NEWS_MS : SLOW_MS);
+	request->later = *later;
+	request->until_ms = now_ms() + (later->when == SHFS_WEB_NEWS ? NEWS_MS : SLOW_MS);
 	DL_APPEND(web->waiting, request);
 	shfs_mhd.MHD_suspend_connection(request->connection);
 	return true;
@@ -118,7 +118,7 @@ static void end_look(struct shfs_web *web)
 	                   web->looked_ms + (web->watch < 0 ? UNWATCHED_MS : WATCHED_MS));
 	shfs_web_mark(web, mark);
 	DL_FOREACH_SAFE (web->waiting, request, next) {
-		if (request->later != SHFS_WEB_NEWS || !strcmp(request->seen, mark))
+		if (request->later.when != SHFS_WEB_NEWS || !strcmp(request->seen, mark))
 			continue;
 		shfs_debug(QUERY, "news: %s", mark);
 		tell_news(web, request);
@@ -147,16 +147,25 @@ static void hasten_look(struct shfs_web *web)
 
 /* --- what takes long --- */
 
-/* Has the worker answer all that wait for it now. */
+static bool is_same_question(const struct shfs_web_question *a,
+                             const struct shfs_web_question *b)
+{
+	return a->kind == b->kind && a->command_id == b->command_id;
+}
+
+/* Asks the worker what has waited longest, for all that have asked the same. */
 static void ask_worker(struct shfs_web *web)
 {
-	struct shfs_web_request *request;
+	struct shfs_web_request *first = first_for(web, SHFS_WEB_SLOW), *request;
 
-	if (web->worker.is_busy || !first_for(web, SHFS_WEB_SLOW))
+	if (web->worker.is_busy || !first)
 		return;
 	DL_FOREACH (web->waiting, request)
-		request->is_asked = request->later == SHFS_WEB_SLOW;
-	(void)!shfs_web_worker_ask(&web->worker); /* what it cannot, it says by its end */
+		request->is_asked = request->later.when == SHFS_WEB_SLOW &&
+		                    is_same_question(&request->later.question,
+		                                     &first->later.question);
+	/* what it cannot, it says by its end */
+	(void)!shfs_web_worker_ask(&web->worker, &first->later.question);
 	web->worker.is_busy = true;
 }
 

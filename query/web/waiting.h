@@ -16,9 +16,9 @@
 /* A request, from its head to the end of its answer. */
 struct shfs_web_request {
 	struct MHD_Connection *connection;
-	enum shfs_web_later later; /* what it waits for */
-	bool is_asked;             /* the worker is at its question */
-	bool is_answered;          /* by the answer */
+	struct shfs_web_later later; /* what it waits for */
+	bool is_asked;               /* the worker is at its question */
+	bool is_answered;            /* by the answer */
 	bool wants_cookie;
 	int64_t until_ms;         /* CLOCK_MONOTONIC; then there are no news */
 	char seen[SHFS_WEB_MARK]; /* the index was this */
@@ -32,7 +32,7 @@ void shfs_web_watch(struct shfs_web *web);
 /* Lets a request wait: its connection is suspended. seen: for news, which state of the
  * index is not news; may be NULL. False: too many do, or the server ends. */
 bool shfs_web_wait(struct shfs_web *web, struct shfs_web_request *request,
-                   enum shfs_web_later later, const char *seen);
+                   const struct shfs_web_later *later, const char *seen);
 
 /* Adds descriptors to be waited for, and lessens the time to wait (-1: any). */
 void shfs_web_waiting_add(struct shfs_web *web, fd_set *in, int *last, int64_t *wait_ms);

@@ -42,10 +42,15 @@ struct shfs_web_answer {
 };
 
 /* A request is answered now, or waits for one of these. */
-enum shfs_web_later {
+enum shfs_web_when {
 	SHFS_WEB_NOW,
 	SHFS_WEB_NEWS, /* a change of the index */
 	SHFS_WEB_SLOW, /* the process that answers what takes long */
+};
+
+struct shfs_web_later {
+	enum shfs_web_when when;
+	struct shfs_web_question question; /* to that process */
 };
 
 /* Gives the value of a parameter of the URL, decoded; NULL: there is none. Borrowed. */
@@ -55,7 +60,8 @@ typedef const char *shfs_web_parameter(void *request, const char *name);
  * first. 0, or -ENOMEM. */
 _must_check_ int shfs_web_answer(struct shfs_web *web, const char *url,
                                  shfs_web_parameter *parameter, void *request,
-                                 struct shfs_web_answer *out, enum shfs_web_later *later);
+                                 struct shfs_web_answer *out,
+                                 struct shfs_web_later *later);
 
 /* Makes the answer once that has come: of news; of what the worker has found. -ENOMEM. */
 _must_check_ int shfs_web_answer_news(struct shfs_web *web, struct shfs_web_answer *out);

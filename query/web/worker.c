@@ -5,6 +5,8 @@
 #include "query/base/json.h"
 #include "query/care/beside.h"
 #include "query/graph/stale.h"
+#include "query/undo/preview.h"
+#include "query/undo/selection.h"
 #include "recording/sandbox.h"
 #include "store/index/index.h"
 
@@ -25,7 +27,7 @@ struct answer_head {
 /* --- in the process that answers --- */
 
 struct reader {
-	const char *store_path, *project;
+	const struct shfs_web_reader *of;
 	struct shfs_store *store;
 	struct shfs_index *index;
 };
@@ -37,7 +39,7 @@ static int open_reader(struct reader *reader, int answers)
 	if (reader->index)
 		return 0;
 	if (!reader->store &&
-	    (r = shfs_store_open(reader->store_path, 0, &reader->store)))
+	    (r = shfs_store_open(reader->of->store_path, 0, &reader->store)))
 		return r;
 	r = shfs_index_open(reader->store, SHFS_INDEX_READ, &reader->index);
 	r = r ?: shfs_sandbox_enter(0);
@@ -51,13 +53,12 @@ static int open_reader(struct reader *reader, int answers)
 
 static int put_stale(struct reader *reader, struct shfs_json *json)
 {
-	char *paths[] = { (char *)(reader->project ?: "/") };
+	char *paths[] = { (char *)(reader->of->project ?: "/") };
 	_cleanup_stale_ struct shfs_stale *stale = NULL;
 	int r = shfs_stale_new(reader->index, paths, 1, &stale);
 
 	if (r)
 		return r;
-	shfs_json_object(json, NULL);
 	shfs_json_array(json, "stale");
 	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
 		if (!run->stale)
@@ -70,17 +71,50 @@ static int put_stale(struct reader *reader, struct shfs_json *json)
 		}
 	}
 	shfs_json_array_end(json);
-	shfs_json_close(json);
-	return json->out.failed ? -ENOMEM : 0;
+	return 0;
 }
 
-static int answer_question(struct reader *reader, int answers)
+/* What `shfs undo --dry-run --json COMMAND` says; nothing, of one that has changed no
+ * file. */
+static int put_undo(struct reader *reader, int64_t command_id, struct shfs_json *json)
+{
+	static const struct shfs_undo_options options;
+	_cleanup_undo_selection_ struct shfs_undo_selection selection = {
+		.index = reader->index
+	};
+	_cleanup_undo_plan_ struct shfs_undo_plan plan = { .store = reader->store,
+		                                           .index = reader->index,
+		                                           .config = reader->of->config,
+		                                           .options = &options,
+		                                           .selected = &selection.ids };
+	int r = MIN(shfs_undo_select_command(&selection, command_id), 0);
+
+	shfs_undo_selection_sort(&selection);
+	r = r ?: shfs_undo_plan(&plan, &selection.effects);
+	return r ?: shfs_undo_json(&plan, json);
+}
+
+static int put_answer(struct reader *reader, const struct shfs_web_question *question,
+                      struct shfs_json *json)
+{
+	int r;
+
+	shfs_json_object(json, NULL);
+	r = question->kind == SHFS_WEB_STALE
+	            ? put_stale(reader, json)
+	            : put_undo(reader, question->command_id, json);
+	shfs_json_close(json);
+	return r ?: json->out.failed ? -ENOMEM : 0;
+}
+
+static int answer_question(struct reader *reader,
+                           const struct shfs_web_question *question, int answers)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 	struct answer_head head = { 0 };
 	int r = open_reader(reader, answers);
 
-	head.error = r ?: put_stale(reader, &json);
+	head.error = r ?: put_answer(reader, question, &json);
 	if (!head.error && json.out.len > UINT32_MAX)
 		head.error = -EFBIG;
 	head.len = head.error ? 0 : (uint32_t)json.out.len;
@@ -90,29 +124,28 @@ static int answer_question(struct reader *reader, int answers)
 
 static _Noreturn void serve(struct reader *reader, int questions, int answers)
 {
-	unsigned char question;
+	struct shfs_web_question question;
 
 	prctl(PR_SET_NAME, "shfs-answers");
 	/* ^C is for the server: this process ends when its pipe does */
 	signal(SIGINT, SIG_IGN);
-	while (read(questions, &question, 1) == 1) {
-		if (answer_question(reader, answers))
+	while (read(questions, &question, sizeof(question)) == sizeof(question)) {
+		if (answer_question(reader, &question, answers))
 			break;
 		malloc_trim(0);
 	}
 	_exit(0);
 }
 
-int shfs_web_worker_start(struct shfs_web_worker *w, const char *store_path,
-                          const char *project, const int *closes, size_t n)
+int shfs_web_worker_start(struct shfs_web_worker *w, const struct shfs_web_reader *of)
 {
-	struct reader reader = { .store_path = store_path, .project = project };
+	struct reader reader = { .of = of };
 	struct shfs_beside ends;
 	pid_t pid = shfs_beside_fork(&ends);
 
 	if (!pid) {
-		for (size_t i = 0; i < n; i++)
-			close(closes[i]);
+		for (size_t i = 0; i < of->n_closes; i++)
+			close(of->closes[i]);
 		serve(&reader, ends.questions, ends.answers);
 	}
 	*w = (struct shfs_web_worker){ .ask = ends.questions, .answer = ends.answers };
@@ -123,9 +156,10 @@ int shfs_web_worker_start(struct shfs_web_worker *w, const char *store_path,
 
 /* --- in the server --- */
 
-int shfs_web_worker_ask(struct shfs_web_worker *w)
+int shfs_web_worker_ask(struct shfs_web_worker *w,
+                        const struct shfs_web_question *question)
 {
-	if (write(w->ask, "s", 1) != 1)
+	if (write(w->ask, question, sizeof(*question)) != sizeof(*question))
 		return -EPIPE;
 	w->is_busy = true;
 	w->come.len = 0;

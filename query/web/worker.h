@@ -7,8 +7,17 @@
 #pragma once
 
 #include "common/buf.h"
+#include "query/base/cmd.h"
 
-#include <stdbool.h>
+enum shfs_web_kind {
+	SHFS_WEB_STALE, /* which results are stale */
+	SHFS_WEB_UNDO,  /* what an undo of a command would do */
+};
+
+struct shfs_web_question {
+	enum shfs_web_kind kind;
+	int64_t command_id; /* of an undo; else 0 */
+};
 
 struct shfs_web_worker {
 	int ask, answer;      /* pipes */
@@ -18,14 +27,22 @@ struct shfs_web_worker {
 	struct shfs_buf body; /* JSON */
 };
 
-/* Starts the process. project: as struct shfs_web has it. closes: descriptors that are
- * not for it. Called before an index is opened, and before there are threads. */
-_must_check_ int shfs_web_worker_start(struct shfs_web_worker *worker,
-                                       const char *store_path, const char *project,
-                                       const int *closes, size_t n);
+/* What the process is to know; borrowed. */
+struct shfs_web_reader {
+	const char *store_path;
+	const char *project; /* as struct shfs_web has it */
+	const struct shfs_config *config;
+	const int *closes; /* descriptors that are not for it */
+	size_t n_closes;
+};
 
-/* Asks what is stale. -EPIPE: the process has ended. */
-_must_check_ int shfs_web_worker_ask(struct shfs_web_worker *worker);
+/* Starts the process. Called before an index is opened, and before there are threads. */
+_must_check_ int shfs_web_worker_start(struct shfs_web_worker *worker,
+                                       const struct shfs_web_reader *reader);
+
+/* Asks it something. -EPIPE: the process has ended. */
+_must_check_ int shfs_web_worker_ask(struct shfs_web_worker *worker,
+                                     const struct shfs_web_question *question);
 
 /* Takes what can be read from worker->answer. 1: the answer is whole: error and body; 0:
  * not yet. That the process has ended is an answer, too: -EPIPE. */
