@@ -6,6 +6,7 @@ import { compareView, isImage, versionView } from './compare.js';
 import { count, date, duration, oneLine, quoted, size, time, visible } from './text.js';
 import { ofCommand } from './theme.js';
 import { sessionName } from './timeline.js';
+import { undoView } from './undo.js';
 
 const SHOWN = 40; // files of a command, versions of a file, before one asks for more
 
@@ -46,6 +47,7 @@ export class Details {
 		const { panel, view } = this;
 
 		if (!view) return;
+		panel.querySelector('.undo')?.renew();
 		const made = view(),
 			focus = document.activeElement,
 			rows = [...panel.querySelectorAll('li[data-sign]')],
@@ -149,6 +151,7 @@ export class Details {
 				['program', c.exe && el('span', { class: 'path' }, oneLine(c.exe))],
 			]),
 			this.steps(c),
+			this.undoOf(c),
 			this.filesOf(c),
 		];
 	}
@@ -171,6 +174,28 @@ export class Details {
 			step(list[i - 1], '← Previous'),
 			el('span', { class: 'dim' }, `${i + 1} of ${list.length} in its session`),
 			step(list[i + 1], 'Next →'),
+		);
+	}
+
+	undoOf(c) {
+		if (c.id === null || !this.model.source.undo) return null;
+		return el(
+			'ul',
+			{ class: 'uses' },
+			this.row(
+				'undo',
+				el(
+					'div',
+					{ class: 'use' },
+					el('span', {}, 'undo'),
+					el(
+						'span',
+						{ class: 'openers' },
+						this.copier('copy undo', `shfs undo ${c.id}`),
+						this.toggle('preview', () => undoView(this, c)),
+					),
+				),
+			),
 		);
 	}
 
@@ -227,16 +252,19 @@ export class Details {
 			el(
 				'div',
 				{ class: 'use' },
-				el(
-					'button',
-					{ class: 'link', title: oneLine(model.paths[use.path]), onclick: () => this.go.file(use.path) },
-					model.name(use.path, n),
-				),
+				this.fileLink(use.path, n),
 				el('span', { class: 'dim' }, facts.filter(Boolean).join(' · ')),
 				this.openers(use.path, n, use.made && !(use.flags & AGAIN) ? before : 0),
 			),
 			this.noted(model.noteOf(use.path, n)),
 		);
+	}
+
+	// n: of a version, or 0
+	fileLink(path, n) {
+		const { model } = this;
+
+		return el('button', { class: 'link', title: oneLine(model.paths[path]), onclick: () => this.go.file(path) }, model.name(path, n));
 	}
 
 	// Shows what is made, once it is there.
@@ -249,9 +277,12 @@ export class Details {
 
 	// A button that copies the command that puts the version back.
 	restorer(path, n) {
-		if (!this.model.source.url) return null;
-		const command = `shfs restore ${quoted(`${this.model.paths[path]}@${n}`)}`;
+		return this.copier('copy restore', `shfs restore ${quoted(`${this.model.paths[path]}@${n}`)}`);
+	}
 
+	// A button that copies a command, where this is the host to run it on.
+	copier(text, command) {
+		if (!this.model.source.url) return null;
 		return el(
 			'button',
 			{
@@ -262,7 +293,34 @@ export class Details {
 						() => button.closest('li').append(el('pre', { class: 'text', tabindex: 0 }, command)),
 					),
 			},
-			'copy restore',
+			text,
+		);
+	}
+
+	// A button that shows what is made below its row, and hides it.
+	toggle(text, make) {
+		return el(
+			'button',
+			{
+				class: 'open',
+				'aria-expanded': 'false',
+				onclick: ({ currentTarget: button }) => {
+					const item = button.closest('li'),
+						was = button.getAttribute('aria-expanded') === 'true';
+
+					item.querySelectorAll('.shown').forEach((old) => old.remove());
+					item.querySelectorAll('.open').forEach((other) =>
+						other.setAttribute('aria-expanded', 'false'),
+					);
+					if (was) return;
+					button.setAttribute('aria-expanded', 'true');
+					const shown = el('div', { class: 'shown' });
+
+					item.append(shown);
+					this.fill(shown, make);
+				},
+			},
+			text,
 		);
 	}
 
@@ -273,34 +331,10 @@ export class Details {
 		const content = n ? model.version(path, n)?.content : null,
 			old = before ? model.version(path, before)?.content : null;
 		const has = (index) => index !== null && index !== undefined;
-		const toggle = (text, make) =>
-			el(
-				'button',
-				{
-					class: 'open',
-					'aria-expanded': 'false',
-					onclick: ({ currentTarget: button }) => {
-						const item = button.closest('li'),
-							was = button.getAttribute('aria-expanded') === 'true';
-
-						item.querySelectorAll('.shown').forEach((old) => old.remove());
-						item.querySelectorAll('.open').forEach((other) =>
-							other.setAttribute('aria-expanded', 'false'),
-						);
-						if (was) return;
-						button.setAttribute('aria-expanded', 'true');
-						const shown = el('div', { class: 'shown' });
-
-						item.append(shown);
-						this.fill(shown, make);
-					},
-				},
-				text,
-			);
 
 		if (has(content) && has(old))
-			found.push(toggle('diff', async () => compareView(model, path, before, n)));
-		if (has(content)) found.push(toggle(isImage(model, path) ? 'image' : 'text', async () => versionView(model, path, n)));
+			found.push(this.toggle('diff', async () => compareView(model, path, before, n)));
+		if (has(content)) found.push(this.toggle(isImage(model, path) ? 'image' : 'text', async () => versionView(model, path, n)));
 		return el('span', { class: 'openers' }, found);
 	}
 

@@ -147,9 +147,7 @@ function byName([a], [b]) {
 }
 
 function shortOf(model, name) {
-	const base = model.root.slice(0, -1);
-
-	return oneLine(name === base ? '.' : name.startsWith(model.root) ? name.slice(model.root.length) : name);
+	return name === model.root.slice(0, -1) ? '.' : model.shorten(name);
 }
 
 function tally(list, of) {

@@ -93,6 +93,11 @@ export class Live {
 		return this.texts.get(url);
 	}
 
+	// What an undo of the command would do.
+	async undo(id) {
+		return (await ask(`/undo?command=${id}`)).json();
+	}
+
 	async stale() {
 		return (await (await ask('/stale')).json()).stale;
 	}

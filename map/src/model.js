@@ -201,9 +201,11 @@ export class Model {
 
 	// A path below what all of them have in common.
 	short(path) {
-		const found = this.paths[path];
+		return this.shorten(this.paths[path]);
+	}
 
-		return oneLine(found.startsWith(this.root) ? found.slice(this.root.length) : found);
+	shorten(name) {
+		return oneLine(name.startsWith(this.root) ? name.slice(this.root.length) : name);
 	}
 
 	name(path, n) {

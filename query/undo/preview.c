@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/undo/preview.h"
+#include "query/undo/same.h"
 #include "query/undo/steps.h"
 
 #include "common/clock.h"
@@ -330,6 +331,13 @@ int shfs_undo_diff(const struct shfs_undo_plan *p, bool color)
 
 /* --- for programs --- */
 
+/* Does it hold what the commands left, which is archived? */
+static bool is_left_there(const struct shfs_undo_file *u)
+{
+	return u->left.version_id && u->left.flags & SHFS_CONTENT_OBJECT &&
+	       u->now_known && shfs_undo_is_object(&u->left, &u->now);
+}
+
 static int json_line(const struct line *line, void *arg)
 {
 	const struct shfs_undo_file *u = line->file->plan;
@@ -346,6 +354,11 @@ static int json_line(const struct line *line, void *arg)
 	    (!strcmp(line->word, "content") || !strcmp(line->word, "restore"))) {
 		shfs_json_str(json, "version_of", u->before.path);
 		shfs_json_int(json, "n", u->before.n);
+	}
+	if (is_left_there(u) &&
+	    (!strcmp(line->word, "content") || !strcmp(line->word, "remove"))) {
+		shfs_json_str(json, "now_of", u->left.path);
+		shfs_json_int(json, "now_n", u->left.n);
 	}
 	shfs_json_object_end(json);
 	return 0;

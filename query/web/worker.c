@@ -74,8 +74,7 @@ static int put_stale(struct reader *reader, struct shfs_json *json)
 	return 0;
 }
 
-/* What `shfs undo --dry-run --json COMMAND` says; nothing, of one that has changed no
- * file. */
+/* What `shfs undo --dry-run --json COMMAND` says, and whether it has changed a file. */
 static int put_undo(struct reader *reader, int64_t command_id, struct shfs_json *json)
 {
 	static const struct shfs_undo_options options;
@@ -90,6 +89,7 @@ static int put_undo(struct reader *reader, int64_t command_id, struct shfs_json 
 	int r = MIN(shfs_undo_select_command(&selection, command_id), 0);
 
 	shfs_undo_selection_sort(&selection);
+	shfs_json_bool(json, "any", selection.effects.n);
 	r = r ?: shfs_undo_plan(&plan, &selection.effects);
 	return r ?: shfs_undo_json(&plan, json);
 }

@@ -13,7 +13,7 @@ import pytest
 
 import browser as browsers
 from harness import seeds
-from webs import Served, known, look, nothing_bad, page, served, study  # noqa: F401
+from webs import Served, known, look, nothing_bad, page, served, step, study  # noqa: F401
 
 pytestmark = pytest.mark.users("ordinary")
 
@@ -88,21 +88,6 @@ def test_results_follow(study, page):
     page.wait("[...document.querySelectorAll('#picture .stale')].some((n) => n.lastChild.textContent === 'top.txt@2')")
     assert page.run("globalThis.here") == 1
     nothing_bad(page)
-
-
-def step(chance, sandbox, study):
-    name = chance.choice(["a", "b", "sub/c", "sub/d"])
-    other = chance.choice(["a", "b", "e"])
-    study.run(chance.choice([
-        f"echo {chance.random()} > {name}", f"echo {chance.random()} >> {name}", f"cat {other} > {name}", f"mv {name} {other}", f"rm -f {name}",
-        f"sort {other} {name} | tee out.txt | head -1 > {name}2", f"cd {sandbox.project}/sub", f"cd {sandbox.project}", "false", f"(sleep 0.2; echo late > {name}) & echo {chance.random()}",
-        f"ln -f {other} {name}3", f"echo '{chance.random()}' | tee {name} {other} > /dev/null",
-    ]))  # fmt: skip
-    if chance.random() < 0.3:
-        last = json.loads(sandbox.shfs("history", "--json", "--limit", "1", "--all", sandbox.project).stdout)["commands"]
-        made = [f"{f['path']}@{f['made']}" for c in last for f in c["files"] if f.get("made")]
-        if last and last[0]["id"]:
-            sandbox.shfs("note", "-t", chance.choice(["draft", "fig"]), chance.choice([last[0]["id"], *made]), "a note of", str(chance.random()))
 
 
 @pytest.mark.parametrize("seed", seeds(1, 30))

@@ -532,6 +532,7 @@ def test_axe(study, page, sandbox):
         "command": (f"#view=time&command={one}", None),
         "text": (f"#view=time&file={sandbox.project}/config.yaml", "diff"),
         "image": (f"#view=time&file={sandbox.project}/fig.png", "diff"),
+        "undo": (f"#view=time&command={one}", "preview"),
         "table": (f"#view=time&file={sandbox.project}/d/e/1.csv", "diff"),
         "filters": ("#view=time&status=failed&colour=stale&find=top", None),
         "nothing": ("#command=0123456789abcdef", None),

@@ -114,3 +114,19 @@ def look(page, url):
     page.errors, page.requests = [], []
     page.go(url)
     page.wait("document.documentElement.dataset.whole === 'yes' || !document.getElementById('nothing').hidden")
+
+
+def step(chance, sandbox, study):
+    """Does something or other."""
+    name = chance.choice(["a", "b", "sub/c", "sub/d"])
+    other = chance.choice(["a", "b", "e"])
+    study.run(chance.choice([
+        f"echo {chance.random()} > {name}", f"echo {chance.random()} >> {name}", f"cat {other} > {name}", f"mv {name} {other}", f"rm -f {name}",
+        f"sort {other} {name} | tee out.txt | head -1 > {name}2", f"cd {sandbox.project}/sub", f"cd {sandbox.project}", "false", f"(sleep 0.2; echo late > {name}) & echo {chance.random()}",
+        f"ln -f {other} {name}3", f"echo '{chance.random()}' | tee {name} {other} > /dev/null",
+    ]))  # fmt: skip
+    if chance.random() < 0.3:
+        last = json.loads(sandbox.shfs("history", "--json", "--limit", "1", "--all", sandbox.project).stdout)["commands"]
+        made = [f"{f['path']}@{f['made']}" for c in last for f in c["files"] if f.get("made")]
+        if last and last[0]["id"]:
+            sandbox.shfs("note", "-t", chance.choice(["draft", "fig"]), chance.choice([last[0]["id"], *made]), "a note of", str(chance.random()))
