@@ -13,10 +13,11 @@ function list(details, head, items, makeRow) {
 	return items.length ? [el('h3', {}, head), rows, more > 0 && details.moreButton(more, () => rows.append(...items.slice(SHOWN).map(makeRow)))] : [];
 }
 
-function nameOf(details, name) {
+// n: of a version, or undefined
+function nameOf(details, name, n) {
 	const path = details.model.paths.indexOf(name);
 
-	return path < 0 ? el('span', {}, details.model.shorten(name)) : details.fileLink(path, 0);
+	return path < 0 ? el('span', {}, details.model.shorten(name)) : details.fileLink(path, n);
 }
 
 function changeRow(details, change) {
@@ -25,8 +26,7 @@ function changeRow(details, change) {
 	const facts = [
 		change.directory && 'a directory',
 		change.from !== undefined && `${change.change === 'link' ? 'a name of' : 'from'} ${model.shorten(change.from)}`,
-		change.n && `as @${change.n}`,
-		change.now_n && `not @${change.now_n}`,
+		change.n && change.now_n ? `from @${change.now_n} back to @${change.n}` : change.n && `as @${change.n}`,
 	];
 
 	return details.row(
@@ -35,7 +35,7 @@ function changeRow(details, change) {
 			'div',
 			{ class: 'use' },
 			el('span', { class: 'dim' }, change.change),
-			nameOf(details, change.path),
+			nameOf(details, change.path, change.n ? 0 : change.now_n),
 			el('span', { class: 'dim' }, facts.filter(Boolean).join(' · ')),
 			// from what there is now to what was
 			of >= 0 && details.openers(of, change.n ?? change.now_n, change.now_of === change.version_of ? change.now_n : 0),

@@ -19,6 +19,7 @@ struct line {
 	const char *word; /* as shown, and in JSON */
 	const char *path, *from;
 	const struct shfs_past_file *file;
+	const struct shfs_past_file *now; /* that it replaces or removes; or NULL */
 	bool directory;
 };
 
@@ -62,7 +63,7 @@ static int each_name(const struct shfs_undo_plan *p, const struct shfs_past_entr
 	if (!u->change || !shfs_undo_is_done(p, u->group))
 		return 0;
 	if (e->left && !e->left->n_then && !e->then)
-		r = fn(&(struct line){ "remove", u->path, NULL, e->left,
+		r = fn(&(struct line){ "remove", u->path, NULL, e->left, e->left,
 		                       is_directory(e->left) },
 		       arg);
 	if (r || !e->then || u->adopt)
@@ -76,6 +77,7 @@ static int each_name(const struct shfs_undo_plan *p, const struct shfs_past_entr
 		line.word = "link";
 	} else if (e->then->plan && shfs_undo_file(e->then)->make) {
 		line.word = "restore";
+		line.now = e->left && !e->left->n_then ? e->left : NULL;
 	} else {
 		line.word = "rename";
 		line.from = path_from(p, e->then);
@@ -103,6 +105,9 @@ static int each_attribute(const struct shfs_past_file *f, line_fn fn, void *arg)
 		if (todo & words[i].change)
 			r = fn(&(struct line){ u->merge && !i ? "merge" : words[i].word,
 			                       u->then_path ?: u->path, NULL, f,
+			                       words[i].change == SHFS_PAST_CONTENT
+			                               ? f
+			                               : NULL,
 			                       is_directory(f) },
 			       arg);
 	return r;
@@ -331,17 +336,30 @@ int shfs_undo_diff(const struct shfs_undo_plan *p, bool color)
 
 /* --- for programs --- */
 
-/* Does it hold what the commands left, which is archived? */
-static bool is_left_there(const struct shfs_undo_file *u)
+struct writing {
+	const struct shfs_undo_plan *plan;
+	struct shfs_json *json;
+};
+
+/* The version that is there now, if it is archived. */
+static int json_now(struct writing *w, const struct shfs_undo_file *u)
 {
-	return u->left.version_id && u->left.flags & SHFS_CONTENT_OBJECT &&
-	       u->now_known && shfs_undo_is_object(&u->left, &u->now);
+	_cleanup_version_ struct shfs_version v = { 0 };
+	int r = u->now_known ? shfs_version_latest(w->plan->index, u->path, &v) : 0;
+
+	if (r > 0 && v.flags & SHFS_CONTENT_OBJECT && shfs_undo_is_object(&v, &u->now)) {
+		shfs_json_str(w->json, "now_of", v.path);
+		shfs_json_int(w->json, "now_n", v.n);
+	}
+	return MIN(r, 0);
 }
 
 static int json_line(const struct line *line, void *arg)
 {
 	const struct shfs_undo_file *u = line->file->plan;
-	struct shfs_json *json = arg;
+	struct writing *w = arg;
+	struct shfs_json *json = w->json;
+	int r = 0;
 
 	shfs_json_object(json, NULL);
 	shfs_json_str(json, "change", line->word);
@@ -355,13 +373,10 @@ static int json_line(const struct line *line, void *arg)
 		shfs_json_str(json, "version_of", u->before.path);
 		shfs_json_int(json, "n", u->before.n);
 	}
-	if (is_left_there(u) &&
-	    (!strcmp(line->word, "content") || !strcmp(line->word, "remove"))) {
-		shfs_json_str(json, "now_of", u->left.path);
-		shfs_json_int(json, "now_n", u->left.n);
-	}
+	if (line->now)
+		r = json_now(w, shfs_undo_file(line->now));
 	shfs_json_object_end(json);
-	return 0;
+	return r;
 }
 
 static int json_reasons(const struct shfs_undo_plan *p, struct shfs_json *json,
@@ -397,10 +412,11 @@ static int json_reasons(const struct shfs_undo_plan *p, struct shfs_json *json,
 
 int shfs_undo_json(const struct shfs_undo_plan *p, struct shfs_json *json)
 {
+	struct writing w = { p, json };
 	int r;
 
 	shfs_json_array(json, "changes");
-	r = each_line(p, json_line, json);
+	r = each_line(p, json_line, &w);
 	shfs_json_array_end(json);
 	shfs_json_array(json, "left_alone");
 	if (!r)

@@ -8,6 +8,7 @@ import pytest
 
 from harness import seeds
 from test_agents import Agent
+from test_web_live import has
 from webs import known, look, nothing_bad, page, served, step, study  # noqa: F401
 
 pytestmark = pytest.mark.users("ordinary")
@@ -73,7 +74,7 @@ def test_preview(study, page, sandbox):
     page.click("#details button", "preview")
     page.wait("!!document.querySelector('.undo h3')")
     found = rows(page, "To be undone")
-    assert sorted(row[:2] for row in found) == [["remove", "copy.yaml"], ["remove", "one.txt"], ["rename", "data/in.csv"]]
+    assert sorted(row[:2] for row in found) == [["remove", "copy.yaml@1"], ["remove", "one.txt@1"], ["rename", "data/in.csv"]]
     assert "from data/out.csv" in next(row[2] for row in found if row[0] == "rename")
     page.click(".undo .openers button", "text")
     page.wait("!!document.querySelector('.undo .shown')")
@@ -81,12 +82,12 @@ def test_preview(study, page, sandbox):
     study.run("echo more >> one.txt")
     page.wait("document.querySelector('.undo .by')?.textContent === 'by echo more >> one.txt'")
     assert rows(page, "Left alone") == [["one.txt", "was changed since"]]
-    assert sorted(row[1] for row in rows(page, "To be undone")) == ["copy.yaml", "data/in.csv"]
+    assert sorted(row[1] for row in rows(page, "To be undone")) == ["copy.yaml@1", "data/in.csv"]
     page.click(".undo .by button", "echo more")
     page.wait("document.querySelector('#details pre.typed').textContent === 'echo more >> one.txt'")
     page.click("#details button", "preview")
     page.wait("!!document.querySelector('.undo h3')")
-    assert rows(page, "To be undone") == [["content", "one.txt", "as @1 · not @2"]]
+    assert rows(page, "To be undone") == [["content", "one.txt", "from @2 back to @1"]]
     page.click(".undo .openers button", "diff")
     page.wait("!!document.querySelector('.undo .shown .line')")
     shown = page.run("[...document.querySelectorAll('.undo .shown .line')].map((l) => l.innerText)")
@@ -99,6 +100,15 @@ def test_preview(study, page, sandbox):
     study.run(f"{copied} --yes")
     assert sandbox.read("one.txt") == b"one\n"
     page.wait("document.querySelector('.undo').textContent.startsWith('There is nothing to undo')")
+    # of one that was saved by a rename there are differences, too
+    study.run("sed -i s/model/kind/ copy.yaml; sed -i s/linear/cubic/ copy.yaml")
+    has(page, "sed -i s/model/kind/ copy.yaml; sed -i s/linear/cubic/ copy.yaml")
+    look(page, f"{base}#view=time&command={commands(sandbox)['sed -i s/model/kind/ copy.yaml; sed -i s/linear/cubic/ copy.yaml']}")
+    page.click("#details button", "preview")
+    page.wait("!!document.querySelector('.undo h3')")
+    assert rows(page, "To be undone") == [["restore", "copy.yaml", "from @3 back to @1"]]
+    page.click(".undo .openers button", "diff")
+    page.wait("!!document.querySelector('.undo .shown .line')")
     # what read only
     look(page, f"{base}#view=time&command={commands(sandbox)['false; cat top.txt nothere']}")
     page.click("#details button", "preview")
