@@ -113,12 +113,13 @@ static bool is_plain_part(const char *part)
 	return *part && strcmp(part, ".") && strcmp(part, "..");
 }
 
-/* Makes a directory with the mode of its last removal; if that is unknown, only for its
- * owner. */
+/* Makes a directory with the mode of its last removal. If that is unknown, it is as
+ * mkdir(1) makes it, but no more open than the directory in which it lies. */
 static int make_directory(struct shfs_restorer *restorer, int dirfd, const char *part,
                           const char *path)
 {
 	_cleanup_close_ int fd = -1;
+	struct stat st;
 	mode_t mode = 0;
 	int r = shfs_leaving_mode(restorer->index, path, &mode), known = r;
 
@@ -126,7 +127,9 @@ static int make_directory(struct shfs_restorer *restorer, int dirfd, const char 
 		known = shfs_path_is_known(restorer->index, path);
 	if (known < 0)
 		return known;
-	if (mkdirat(dirfd, part, known ? 0700 : 0777))
+	if (fstat(dirfd, &st))
+		return -errno;
+	if (mkdirat(dirfd, part, r ? 0700 : known ? 0700 | (st.st_mode & 0777) : 0777))
 		return errno == EEXIST ? 0 : -errno;
 	if (r) {
 		fd = openat(dirfd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -135,9 +138,11 @@ static int make_directory(struct shfs_restorer *restorer, int dirfd, const char 
 	if (known) {
 		_cleanup_buf_ struct shfs_buf shown = { 0 };
 
+		if (fstatat(dirfd, part, &st, AT_SYMLINK_NOFOLLOW))
+			return -errno;
 		shfs_show_path(&shown, path);
-		shfs_warn("%s has mode 0700 now: its old mode is not recorded",
-		          shown.data ?: "");
+		shfs_warn("%s has mode %04o now: its old mode is not recorded",
+		          shown.data ?: "", st.st_mode & 07777);
 		if (restorer->options.partly)
 			*restorer->options.partly = true;
 	}

@@ -10,7 +10,8 @@
  *    old file or the whole new one.
  *
  * Directories below the base are entered without following links. Missing ones are made,
- * with the mode that they had when they were removed, or 0700 if that is unknown.
+ * with the mode that they had when they were removed. If that is unknown, the umask
+ * decides, but nobody is let in who is not let into the directory above.
  *
  * A restore that would lose something is refused unless forced: if the present content of
  * the target is not archived (as some version of some path), or has extended attributes

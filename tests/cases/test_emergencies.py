@@ -247,14 +247,18 @@ def test_undelete_beside_the_mount(sandbox, tree):
 
 @pytest.mark.users("ordinary")
 def test_directory_whose_mode_is_not_known(sandbox, mount):
-    """It was taken away where nobody looked: nobody else is let in."""
+    """It was taken away where nobody looked: it is as a new one, but no more open than where it lies."""
     there = mount()
-    sandbox.sh("mkdir -m 755 gone; echo x > gone/file")
+    sandbox.sh("umask 022; mkdir gone; echo x > gone/file; mkdir -m 750 team; mkdir team/gone; echo x > team/gone/file")
     there.unmount()
-    sandbox.sh("rm -r gone")
-    told = sandbox.shfs("undelete", "gone", check=1)
-    assert "gone has mode 0700 now" in told.stderr
-    assert sandbox.sh("stat -c %a gone gone/file; cat gone/file").stdout == "700\n644\nx\n"
+    sandbox.sh("rm -r gone team/gone; chmod 755 .")
+    shfs = f"{harness.PREFIX}/bin/shfs"
+    for umask, mode in ("022", "755"), ("027", "750"), ("077", "700"):
+        told = sandbox.sh('umask $1; "$2" undelete gone', umask, shfs, check=1)
+        assert f"gone has mode 0{mode} now" in told.stderr
+        assert sandbox.sh("stat -c %a gone gone/file; cat gone/file; rm -r gone").stdout == f"{mode}\n644\nx\n"
+    told = sandbox.sh('umask 022; "$1" undelete team', shfs, check=1)
+    assert "team/gone has mode 0750 now" in told.stderr and sandbox.sh("stat -c %a team/gone").stdout == "750\n"
     sandbox.shfs("restore", "gone/file@1", "--to", "elsewhere/file")
     assert sandbox.sh("umask 022; stat -c %a elsewhere").stdout == "755\n", "a new one is as new ones are"
 
