@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/care/stats-store.h"
 
+#include "common/ids.h"
 #include "query/base/json.h"
 #include "query/base/model.h"
 #include "store/objects/collect.h"
@@ -107,17 +108,37 @@ static struct path_usage *add_measured_place(struct path_usage **list, size_t *n
 	return p->path ? p : NULL;
 }
 
+/* Lists the versions that a rename took to another name: they count there, and names that
+ * programs write to before they rename them take nothing. */
+static int list_renamed(struct shfs_index *index, struct shfs_ids *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT origin_version_id FROM v_version"
+	                       " WHERE origin_version_id IS NOT NULL"
+	                       " AND (carried OR source = 'renamed')",
+	                       &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = shfs_ids_add(out, shfs_rows_int(rows, 0));
+	shfs_ids_sort(out);
+	return r;
+}
+
 static int count_versions(struct store_stats *s, struct shfs_index *index)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_ids_ struct shfs_ids renamed = { 0 };
 	struct path_usage *file = NULL;
 	int64_t last = 0;
-	int r = shfs_rows_open(index,
-	                       "SELECT v.file_id, v.path, v.object, v.size"
-	                       " FROM v_version v WHERE v.object IS NOT NULL"
-	                       " ORDER BY v.file_id",
-	                       &rows);
+	int r = list_renamed(index, &renamed);
 
+	if (!r)
+		r = shfs_rows_open(index,
+		                   "SELECT v.file_id, v.path, v.object, v.size,"
+		                   " v.version_id FROM v_version v"
+		                   " WHERE v.object IS NOT NULL ORDER BY v.file_id",
+		                   &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		struct object key = { 0 }, *o;
 		int64_t file_id = shfs_rows_int(rows, 0);
@@ -130,6 +151,8 @@ static int count_versions(struct store_stats *s, struct shfs_index *index)
 			continue;
 		s->versions++;
 		s->version_bytes += (uint64_t)shfs_rows_int(rows, 3);
+		if (shfs_ids_has(&renamed, shfs_rows_int(rows, 4)))
+			continue;
 		if (file_id != last || !file) {
 			last = file_id;
 			file = add_measured_place(&s->files, &s->n_files, &s->cap_files,

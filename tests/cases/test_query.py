@@ -74,6 +74,17 @@ def test_stats(study, sandbox, shfs):
     assert shfs("stats", "--limit", "0", check=2) and shfs("stats", "nowhere", check=3)
 
 
+def test_room_of_what_was_renamed(sandbox, mounted):
+    """The room that a content takes counts at the name where it ended, not at a temporary one."""
+    sandbox.sh("""make() { head -c 5000 /dev/urandom; }
+make > kept; for i in 1 2; do make > part.tmp; mv part.tmp whole; done; make > old; mv old new; make > gone; rm gone""")
+    mounted.settle()
+    taken = json.loads(sandbox.shfs("stats", "--store", "--json").stdout)["files"]
+    taken = {os.path.basename(file["path"]): file["stored"] for file in taken}
+    assert set(taken) == {"kept", "whole", "new", "gone"}
+    assert taken["whole"] > 9000 and all(5000 <= taken[name] < 6000 for name in ("kept", "new", "gone")), taken
+
+
 # --- history ---
 
 
