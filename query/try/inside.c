@@ -33,7 +33,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define END_MS 2000 /* what the command leaves has so long after SIGTERM */
+#define END_MS 2000    /* what the command leaves has so long after SIGTERM */
+#define CACHE  "cache" /* the part of a layer that covers caches */
 
 /* A program may want to talk to itself. */
 static void raise_loopback(void)
@@ -101,7 +102,7 @@ static int cover(const struct shfs_layer *layer, const char *dir, const char *na
 }
 
 /* Covers a directory by an empty one of the layer, where an overlay cannot: something is
- * mounted inside it. */
+ * mounted inside it. Programs fill a cache again, and nobody need know. */
 static int cover_empty(const struct shfs_layer *layer, const char *dir, const char *name)
 {
 	_cleanup_close_ int upper = open_part(layer, name, "upper");
@@ -111,6 +112,8 @@ static int cover_empty(const struct shfs_layer *layer, const char *dir, const ch
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", upper);
 	if (upper < 0 || mount(proc, dir, NULL, MS_BIND, NULL))
 		return upper < 0 ? upper : -errno;
+	if (!strcmp(name, CACHE))
+		return 0;
 	shfs_show_directory(&shown, dir);
 	shfs_warn("%s is empty there: something is mounted inside it", shown.data);
 	return 0;
@@ -210,7 +213,7 @@ static int cover_directories(const struct shfs_layer *layer)
 	struct usual usual[] = {
 		{ "tmp", (char *)"/tmp" },
 		{ "var-tmp", (char *)"/var/tmp" },
-		{ "cache", cache },
+		{ CACHE, cache },
 	};
 	int code = cover_usual(layer, usual, ARRAY_SIZE(usual)), r;
 

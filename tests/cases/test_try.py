@@ -133,6 +133,20 @@ grep Cap[EP][fr] /proc/self/status
 
 
 @pytest.mark.users("ordinary")
+def test_a_cache_with_a_mount(sandbox, mounted):
+    """It cannot be covered by an overlay, and is empty there: nobody need know."""
+    sandbox.sh("mkdir -p ~/.cache/other; echo theirs > ~/.cache/c")
+    other = f"{sandbox.home}/.cache/other"
+    sandbox.shfs("mount", other)
+    try:
+        said = sandbox.shfs("try", "sh", "-c", "ls -A ~/.cache; echo mine > ~/.cache/c; echo 1 > here")
+        assert said.stdout == "" and "warning" not in said.stderr and "cache" not in said.stderr
+        assert sandbox.sh("cat ~/.cache/c").stdout == "theirs\n" and changes(sandbox) == {"here": "made"}
+    finally:
+        sandbox.shfs("umount", other)
+
+
+@pytest.mark.users("ordinary")
 def test_changed_meanwhile(sandbox, mounted):
     """What others changed since is not overwritten; the rest is kept on request."""
     sandbox.sh("for f in a b c gone kept; do echo 1 > $f; done; mkdir d e; echo 1 > d/x; echo 1 > e/x")
