@@ -324,7 +324,7 @@ static int take_copy(struct shfs_undo_run *run, const struct shfs_restore_past *
 		if (copy->without_git)
 			shfs_hint("what is in .git is left out (--git)");
 	}
-	return code ?: missing && what->dry_run ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
+	return code ?: missing ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
 }
 
 static int restore_elsewhere(struct shfs_undo_run *run,

@@ -217,7 +217,7 @@ static int go_on(struct shfs_undo_run *run)
 		code = print_preview(run, stdout, true);
 	if (!code && !n.changes && !n.conflicts && !n.cannot && !run->json)
 		puts(run->words->all_as_it_was);
-	return code ?: n.conflicts && !run->whole ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
+	return code ?: n.conflicts || n.cannot ? SHFS_EXIT_REFUSED : SHFS_EXIT_OK;
 }
 
 int shfs_undo_plan_and_run(struct shfs_undo_run *run,

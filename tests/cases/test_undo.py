@@ -392,7 +392,7 @@ def test_what_is_not_archived(sandbox, work):
     run = done(sandbox, id, status=4)
     assert "nothing is undone" in run.stderr and "h.big: its content is not archived" in run.stderr
     assert not differences(left, tree(sandbox))
-    done(sandbox, "--partly", id)
+    done(sandbox, "--partly", id, status=4)
     assert sandbox.read("a") == b"1 a\n2 a\n3 a\n" and sandbox.read("h.big") == b"new\n"
     done(sandbox, "--force", id, "h.big")
     assert "./h.big" not in tree(sandbox)
