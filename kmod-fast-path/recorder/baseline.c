@@ -27,14 +27,7 @@ struct shfs_baseline {
 static void record_found_file(struct shfs_recorder *r, const char *path, int fd,
                               const struct stat *st)
 {
-	const struct shfs_event_file file = {
-		.ino = st->st_ino,
-		.bytes = (uint64_t)st->st_size,
-		.mtime_ns = shfs_timespec_ns(st->st_mtim),
-		.ctime_ns = shfs_timespec_ns(st->st_ctim),
-		.mode = st->st_mode,
-		.nlink = (uint32_t)st->st_nlink,
-	};
+	const struct shfs_event_file file = shfs_contents_file(st, 0);
 	struct shfs_held held = shfs_contents_found(r->contents, fd, &file);
 	struct shfs_snapshot *content[2] = { held.snapshot, NULL };
 	struct shfs_record rec = {

@@ -14,9 +14,12 @@
  */
 #pragma once
 
+#include "common/clock.h"
 #include "common/event.h"
 #include "store/capture/capture.h"
 #include "store/capture/project-rules.h"
+
+#include <sys/stat.h>
 
 struct shfs_contents;
 
@@ -90,6 +93,22 @@ void shfs_contents_touch(struct shfs_contents *contents,
 /* A file that was found has a secret name: see shfs_snapshot_take_secret. fd:
  * readable. */
 void shfs_contents_learn_secret(struct shfs_contents *contents, int fd);
+
+/* A file as events describe it. dev: as there. */
+static inline struct shfs_event_file shfs_contents_file(const struct stat *st,
+                                                        uint64_t dev)
+{
+	return (struct shfs_event_file){
+		.dev = dev,
+		.ino = st->st_ino,
+		.bytes = (uint64_t)st->st_size,
+		.mtime_ns = shfs_timespec_ns(st->st_mtim),
+		.ctime_ns = shfs_timespec_ns(st->st_ctim),
+		.mode = st->st_mode,
+		.nlink = (uint32_t)st->st_nlink,
+		.uid = st->st_uid,
+	};
+}
 
 /* Archives the content of a file that the baseline found. fd: readable. */
 struct shfs_held shfs_contents_found(struct shfs_contents *contents, int fd,

@@ -150,21 +150,6 @@ static void copy_text(char *to, const char *from, size_t len)
 
 /* --- which file it is --- */
 
-/* dev: as in events. */
-static struct shfs_event_file file_of_stat(const struct stat *st, uint64_t dev)
-{
-	return (struct shfs_event_file){
-		.dev = dev,
-		.ino = st->st_ino,
-		.bytes = (uint64_t)st->st_size,
-		.mtime_ns = shfs_timespec_ns(st->st_mtim),
-		.ctime_ns = shfs_timespec_ns(st->st_ctim),
-		.mode = st->st_mode,
-		.nlink = (uint32_t)st->st_nlink,
-		.uid = st->st_uid,
-	};
-}
-
 static struct shfs_paths_file paths_file_of(const struct shfs_event_file *file)
 {
 	return (struct shfs_paths_file){ file->dev, file->ino };
@@ -509,7 +494,7 @@ static void record_loader(struct shfs_recorder *r, struct happening *h)
 	    fstat(r->root_fd, &root) || !S_ISREG(st.st_mode))
 		return;
 	strcpy(h->path, path);
-	h->file = file_of_stat(&st, st.st_dev == root.st_dev ? 0 : st.st_dev);
+	h->file = shfs_contents_file(&st, st.st_dev == root.st_dev ? 0 : st.st_dev);
 	h->content_fd = -1;
 	record_reader(r, h);
 }
@@ -577,7 +562,7 @@ static void settle_file(struct shfs_recorder *r, const struct shfs_open_file *op
 	if (fstatat(r->root_fd, open->path, &st, AT_SYMLINK_NOFOLLOW) ||
 	    st.st_ino != open->file.ino)
 		return;
-	event.file = file_of_stat(&st, open->file.dev);
+	event.file = shfs_contents_file(&st, open->file.dev);
 	h.event = &event;
 	h.file = event.file;
 	h.time = shfs_time_now();
@@ -714,7 +699,7 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode) || st.st_ino != was.ino)
 		return content_unread(r, was);
-	file = file_of_stat(&st, h->file.dev);
+	file = shfs_contents_file(&st, h->file.dev);
 	if (looked_up && may_be_later_file(r, h, &file))
 		return content_unread(r, was);
 	return shfs_contents_take(r->contents, &file, h->path, -1, h->time.real_ns,
