@@ -24,7 +24,7 @@ static inline void database_closep(struct database **db)
 }
 #define _cleanup_database_ _cleanup_(database_closep)
 
-/* What the schema is needed for. */
+/* Why database_prepare looks for the schema. */
 enum database_use {
 	DATABASE_ASK,
 	DATABASE_MAKE,   /* it is made if there is none */

@@ -113,7 +113,7 @@ static int add_source(void *arg, const struct place *place)
 	return 0;
 }
 
-/* What brings the record of a source, and its name. */
+/* The command of shfs that brings the record of a source. */
 static const char *verb_of(const struct source *source)
 {
 	return source->host ? "fetch" : "pull";
