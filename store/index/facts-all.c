@@ -522,23 +522,21 @@ void facts_all_free(struct facts_all *all)
 
 /* --- accesses --- */
 
+static int compare_at(const void *at, const void *more)
+{
+	uint32_t a = *(const uint32_t *)at, b = ((const struct more_access *)more)->at;
+
+	return (a > b) - (a < b);
+}
+
 /* Finds what else there is of an access, by its index. */
 static const struct more_access *find_more(const struct facts_all *all,
                                            const struct packed_access *x)
 {
-	const struct more_access *more = all->more.rows;
 	uint32_t at = (uint32_t)(x - ROWS(all->accesses, packed_access));
-	size_t low = 0, high = all->more.n;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (more[middle].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return &more[low];
+	return bsearch(&at, all->more.rows, all->more.n, sizeof(struct more_access),
+	               compare_at);
 }
 
 static uint32_t file2_of(const struct facts_all *all, const struct packed_access *x)
