@@ -217,6 +217,7 @@ static void wait_for_events(struct watch *w)
 {
 	struct pollfd poll_fd = { .fd = w->ops->fd(w->driver), .events = POLLIN };
 
+	fflush(stdout); /* a test may wait for an event */
 	if (poll(&poll_fd, 1, DRAIN_MS) < 0)
 		err(EXIT_BROKEN, "poll");
 }

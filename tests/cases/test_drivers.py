@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import harness
-from watching import FILES, TOOL, Events, Watch, fnv
+from watching import FILES, TOOL, Event, Events, Watch, fnv
 
 HERE = os.path.dirname(__file__)
 # alone: they hear of all processes of the machine, and would lose some under its load
@@ -580,14 +580,21 @@ def test_many_files_by_many(watch):
 def test_losses_are_told(watch, sandbox):
     """More processes than the queue has room for, while nobody reads."""
     user = f"setpriv --reuid {sandbox.user.uid} --clear-groups"
+    told = f"{sandbox.home}/told"
     script = (
         f"kill -STOP $PPID; {user} sh -c 'i=0; while [ $i -lt 30000 ]; do (:); i=$((i+1)); done; "
-        ": > made; sleep 3; echo 1 > last' & until [ -e made ]; do sleep 0.1; done; kill -CONT $PPID; wait"
+        f": > made; until [ -e {told} ]; do echo 1 > later; sleep 0.1; done' & "
+        "until [ -e made ]; do sleep 0.1; done; kill -CONT $PPID; wait"
     )
-    events = watch.run("sh", "-c", script, as_uid=0)
+    tool, events = watch.start("sh", "-c", script, as_uid=0), Events()
+    for line in tool.stdout:
+        events.append(Event(line.rstrip("\n")))
+        if events[-1].path == "later":  # it hears again, however long that took
+            sandbox.write_outside(told, "")
+    watch.finish(tool)
     if len(events.of("FORK")) < 30000:
         assert sum(e.count for e in events.of("LOST")) >= 1
-    assert events.of("CLOSE", path="last")
+    assert events.of("CLOSE", path="later")
 
 
 def test_more_closes_and_names_than_there_is_room_for(watch, edges, sandbox):
