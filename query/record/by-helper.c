@@ -2,9 +2,9 @@
 /*
  * Two processes besides the command:
  *
- *   this one      starts the recorder, then the command, of which it gets the orphans,
- * too; waits for both shfs-watch    records what descends from this process. It ends when
- * it is asked to, or once this process and all that descends from it have ended
+ *   this one      starts the recorder, then the command, whose orphans it gets; waits
+ *   shfs-watch    records what descends from this process; ends when it is asked to, or
+ *                 once this process and all that descends from it have ended
  */
 #include "query/record/by-helper.h"
 
