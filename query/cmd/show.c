@@ -18,6 +18,7 @@
 #define INDENT           "    "
 #define NAME_MAX_COLUMNS 44
 #define READS_MAX        8 /* of bookkeeping and of the system, without --full */
+#define CHILDREN_MAX     8 /* of a process, without --full */
 #define LATE_NS          SHFS_NSEC_PER_SEC /* less is the same moment */
 
 static bool json, full, lookups;
@@ -558,10 +559,15 @@ static void show_end(struct show *s, const struct shfs_ended *end, size_t width,
 	s->out.failed |= text.failed;
 }
 
+static int process_indent(size_t depth)
+{
+	return (int)strlen(INDENT) + 2 * (int)MIN(depth, (size_t)12);
+}
+
 static void show_one_process(struct show *s, size_t i, size_t depth)
 {
 	const struct shfs_process_row *p = &s->processes[i];
-	size_t indent = strlen(INDENT) + 2 * MIN(depth, (size_t)12);
+	size_t indent = process_indent(depth);
 	size_t width = s->columns - indent - 9, used;
 	_cleanup_buf_ struct shfs_buf argv = { 0 };
 
@@ -587,16 +593,31 @@ static void show_one_process(struct show *s, size_t i, size_t depth)
 	shfs_buf_char(&s->out, '\n');
 }
 
+/* Shows what a process has started; of very many only some, and those that failed. */
 static void show_children(struct show *s, const ssize_t *parents, ssize_t parent,
                           size_t depth)
 {
+	size_t shown = 0, left_out = 0;
+
 	for (size_t i = parent + 1; i < s->n_processes; i++) {
+		bool is_last = i + 1 == s->n_processes ||
+		               !is_same_process(&s->processes[i], &s->processes[i + 1]);
+
 		if (parents[i] != parent)
 			continue;
+		if (!full && shown >= CHILDREN_MAX && !s->ends[i].status) {
+			left_out += is_last;
+			continue;
+		}
 		if (!is_redirection(s, i))
 			show_one_process(s, i, depth);
+		shown += is_last;
 		show_children(s, parents, i, depth + 1);
 	}
+	if (left_out)
+		shfs_buf_printf(&s->out,
+		                "%*sand %zu more with what they started (--full)\n",
+		                process_indent(depth), "", left_out);
 }
 
 /* Shows processes that went on after the end: their accesses belong to the command. */
@@ -963,8 +984,8 @@ const struct shfs_command shfs_cmd_show = {
 	.alone = true,
 	.options = {
 	{ "full", 'f', NULL,
-	  "also the environment, programs of no package, all lines of functions, and "
-	  "all files",
+	  "also the environment, programs of no package, all lines of functions, all "
+	  "processes and files",
 	  .flag = &full },
 	{ "lookups", 0, NULL, "also each name that it looked up (after shfs record)",
 	  .flag = &lookups },

@@ -439,6 +439,19 @@ def test_show_names_the_shell(two_files, sandbox):
     assert processes == [["cat config.yaml"], ["(the shell itself)"], ["(the shell, forked)"]]
 
 
+def test_show_folds_processes(two_files, sandbox):
+    """A loop of a script: of the processes that one has started, the first few stand for all."""
+    sandbox.write("loop.sh", "for i in $(seq 12); do (sh -c 'cat config.yaml; cat config.yaml' > out$i); done\n")
+    two_files.run("sh loop.sh; cat out1 > b")
+    command = the_id(sandbox, "sh loop.sh; cat out1 > b")
+    shown, whole = (sandbox.shfs("show", *more, command).stdout for more in ([], ["--full"]))
+    count = lambda text: len(re.findall(r"^ +\d+ +sh -c ", text, re.M))
+    assert (count(shown), count(whole)) == (8, 12)
+    assert "      and 4 more with what they started (--full)\n" in shown and "more with" not in whole
+    assert "  cat out1\n" in shown, "what the shell started after that"
+    assert len(json.loads(sandbox.shfs("show", "--json", command).stdout)["processes"]) > 24
+
+
 def test_show(study, sandbox):
     wanted = the_id(sandbox, "sh run.sh")
     shown = sandbox.shfs("show", wanted[:8]).stdout
