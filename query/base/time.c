@@ -388,3 +388,15 @@ void shfs_time_show_duration(struct shfs_buf *out, int64_t ns)
 	else
 		shfs_buf_printf(out, "%lld d %lld h", s / 86400, s / 3600 % 24);
 }
+
+unsigned shfs_wait_ms(const char *variable, unsigned usual)
+{
+#ifdef SHFS_ASSERTS
+	const char *text = getenv(variable);
+
+	if (text)
+		return (unsigned)strtoul(text, NULL, 10);
+#endif
+	(void)variable;
+	return usual;
+}

@@ -32,3 +32,7 @@ void shfs_time_show_duration(struct shfs_buf *out, int64_t ns);
 
 /* 2026-11-21T17:04:05.123456789Z, for programs: RFC 3339, in UTC */
 void shfs_time_show_utc(struct shfs_buf *out, int64_t ns);
+
+/* How long to wait before a try, in ms: usual, or in the developer build what the
+ * variable says, as tests do not want to wait. */
+unsigned shfs_wait_ms(const char *variable, unsigned usual);

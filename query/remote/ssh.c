@@ -9,6 +9,7 @@
  */
 #include "query/remote/backend.h"
 
+#include "query/base/time.h"
 #include "query/remote/ssh/program.h"
 #include "query/remote/ssh/sftp.h"
 
@@ -116,22 +117,10 @@ static int connect_once(struct ssh *s)
 	return r;
 }
 
-/* Tests do not want to wait. */
-static unsigned first_wait_ms(void)
-{
-#ifdef SHFS_ASSERTS
-	const char *text = getenv("SHFS_SSH_WAIT_MS");
-
-	if (text)
-		return (unsigned)strtoul(text, NULL, 10);
-#endif
-	return WAIT_MS;
-}
-
 /* Waits before try i (from 0 on): the first time the connection is made again at once. */
 static void wait_before(unsigned i)
 {
-	unsigned ms = i > 1 ? first_wait_ms() << (i - 2) : 0;
+	unsigned ms = i > 1 ? shfs_wait_ms("SHFS_SSH_WAIT_MS", WAIT_MS) << (i - 2) : 0;
 	struct timespec left = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 
 	while (ms && nanosleep(&left, &left) && errno == EINTR)

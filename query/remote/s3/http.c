@@ -2,6 +2,7 @@
 #include "query/remote/s3/http.h"
 
 #include "query/base/sha256.h"
+#include "query/base/time.h"
 #include "query/remote/s3/libs.h"
 
 #include <errno.h>
@@ -314,26 +315,15 @@ static int judge(const struct s3_http *http, CURLcode code, const struct arrivin
 
 /* --- many tries --- */
 
-/* Tests do not want to wait. */
-static unsigned first_wait_ms(void)
-{
-#ifdef SHFS_ASSERTS
-	const char *text = getenv("SHFS_S3_WAIT_MS");
-
-	if (text)
-		return (unsigned)strtoul(text, NULL, 10);
-#endif
-	return WAIT_FIRST_MS;
-}
-
 /* Waits before try n (from 1 on): twice as long each time, up to half of it by chance, so
  * that not all come back at once. */
 static void wait_before(unsigned n)
 {
-	uint64_t ms = MIN((uint64_t)first_wait_ms() << (n - 1), (uint64_t)WAIT_MAX_MS);
+	uint64_t ms = shfs_wait_ms("SHFS_S3_WAIT_MS", WAIT_FIRST_MS);
 	struct timespec left;
 	uint32_t chance = 0;
 
+	ms = MIN(ms << (n - 1), (uint64_t)WAIT_MAX_MS);
 	(void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
 	ms -= ms / 2 * (chance % 1024) / 1024;
 	left = (struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
