@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `shfs push`: bring what is recorded here to a remote. */
-#include "query/remote/push.h"
+#include "query/remote/push/push.h"
 #include "query/base/cmd.h"
 #include "query/base/json.h"
 #include "query/base/model.h"

@@ -3,8 +3,8 @@
 
 #include "common/io.h"
 #include "query/remote/heads.h"
-#include "query/remote/push.h"
-#include "query/remote/upload.h"
+#include "query/remote/push/push.h"
+#include "query/remote/push/upload.h"
 
 #include <errno.h>
 #include <inttypes.h>

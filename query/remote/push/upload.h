@@ -9,7 +9,7 @@
 #pragma once
 
 #include "query/remote/blobs.h"
-#include "query/remote/push.h"
+#include "query/remote/push/push.h"
 
 struct upload {
 	struct shfs_store *store;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "query/remote/upload.h"
+#include "query/remote/push/upload.h"
 
 #include "common/clock.h"
 #include "common/io.h"

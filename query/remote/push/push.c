@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "query/remote/push.h"
+#include "query/remote/push/push.h"
 
 #include "common/clock.h"
 #include "common/io.h"
 #include "query/remote/elsewhere.h"
 #include "query/remote/heads.h"
 #include "query/remote/own.h"
-#include "query/remote/pull.h"
-#include "query/remote/upload.h"
+#include "query/remote/push/forgotten.h"
+#include "query/remote/push/upload.h"
 #include "store/care/forget.h"
 #include "store/journal/journal.h"
-#include "store/objects/away.h"
-#include "store/objects/content.h"
 #include "store/objects/inventory.h"
 #include "store/objects/lease.h"
-#include "store/objects/object.h"
 #include "store/trees.h"
 
 #include <errno.h>
@@ -710,208 +707,6 @@ static int begin(struct push *p)
 	return r;
 }
 
-/* --- what was forgotten, and is only on the remote --- */
-
-struct mending {
-	struct shfs_objects away; /* of the store */
-	struct shfs_objects wanted;
-	struct manifest kept;
-	bool by_base; /* something was removed that others are deltas of */
-};
-
-static void mending_clear(struct mending *m)
-{
-	shfs_objects_free(&m->away);
-	shfs_objects_free(&m->wanted);
-	manifest_clear(&m->kept);
-}
-
-static void list_name(const struct remote_file *pack, char out[static FILE_NAME_MAX + 20])
-{
-	snprintf(out, FILE_NAME_MAX + 20, "made/contents/%s",
-	         strrchr(pack->name, '/') + 1);
-}
-
-/* Fetches the list of a pack's contents, which is damaged or missing here. */
-static int fetch_list(struct push *p, int lists, const struct remote_file *pack)
-{
-	struct fetcher f = { .remote = p->u.remote, .store_id = p->u.now.head.store_id };
-	char name[FILE_NAME_MAX + 20];
-	const struct remote_file *list;
-	int r = remote_look(p->u.remote);
-
-	if (r)
-		return r;
-	list_name(pack, name);
-	list = manifest_find(&p->u.away, name);
-	r = list ? fetch_file(&f, list, lists, name, NULL) : -EBADMSG;
-	fetcher_clear(&f);
-	return r == -ENOENT ? -EBADMSG : r;
-}
-
-/* Lists the objects of a file there. -EBADMSG: there is no list to judge by. */
-static int read_contents(struct push *p, int lists, const struct remote_file *file,
-                         struct contents *out)
-{
-	int r;
-
-	if (file_kind_of(file->name) == FILE_LOOSE) {
-		if (!MAKE_ROOM(out->list, out->n, out->cap))
-			return -ENOMEM;
-		out->list[out->n] = (struct packed_object){ 0 };
-		return file_loose_id(file->name, &out->list[out->n++].id);
-	}
-	r = elsewhere_contents(lists, &p->u.away, file, out);
-	if (r != -ENOENT && r != -EBADMSG)
-		return r;
-	r = fetch_list(p, lists, file);
-	return r ? r : elsewhere_contents(lists, &p->u.away, file, out);
-}
-
-/* Was the base of a delta forgotten or pruned here? It may have been brought here before,
- * and lie in packs that are pushed. */
-static bool lacks_base(struct push *p, const struct mending *m,
-                       const struct packed_object *object)
-{
-	return object->has_base && !shfs_objects_has(&m->away, &object->base) &&
-	       content_look(p->u.store, &object->base) == -ENOENT;
-}
-
-/* Has this file objects that were forgotten or pruned here, or deltas of such? Then what
- * is left of them is wanted. 1; 0; -errno. */
-static int has_removed(struct push *p, int lists, const struct remote_file *file,
-                       struct mending *m)
-{
-	_cleanup_contents_ struct contents all = { 0 };
-	bool touched = false;
-	int r = read_contents(p, lists, file, &all);
-
-	for (size_t i = 0; i < all.n && !r; i++) {
-		const bool by_base = lacks_base(p, m, &all.list[i]);
-
-		m->by_base |= by_base;
-		touched |= by_base || !shfs_objects_has(&m->away, &all.list[i].id);
-	}
-	for (size_t i = 0; i < all.n && touched && !r; i++)
-		if (shfs_objects_has(&m->away, &all.list[i].id))
-			r = shfs_objects_add(&m->wanted, &all.list[i].id);
-	return r ? r : touched;
-}
-
-static int keep_there(struct push *p, const char *name, struct mending *m)
-{
-	const struct remote_file *old = manifest_find(&p->u.away, name);
-
-	return !old || manifest_add_copy(&m->kept, old) ? 0 : -ENOMEM;
-}
-
-/* Finds the files that can stay there as they are, and what is wanted of the others. */
-static int choose_kept(struct push *p, int lists, struct mending *m)
-{
-	int r = away_load(p->u.store, &m->away);
-
-	m->kept.head = p->u.away.head;
-	if (!r)
-		r = packs_refresh(p->u.store);
-	for (size_t i = 0; i < p->u.away.n && !r; i++) {
-		const struct remote_file *file = &p->u.away.files[i];
-		char list[FILE_NAME_MAX + 20];
-
-		if (file_kind_of(file->name) == FILE_CONTENTS)
-			continue;
-		r = has_removed(p, lists, file, m);
-		if (r) {
-			r = MIN(r, 0);
-			continue;
-		}
-		list_name(file, list);
-		r = keep_there(p, file->name, m);
-		if (!r && file_kind_of(file->name) == FILE_PACK)
-			r = keep_there(p, list, m);
-	}
-	manifest_sort(&m->kept);
-	shfs_objects_sort(&m->wanted);
-	return r;
-}
-
-/* Looks whether all came that is wanted. -ENODATA: the name of one that did not is noted.
- */
-static int look_for_wanted(struct push *p, const struct mending *m)
-{
-	int r = packs_relearn(p->u.store);
-
-	for (size_t i = 0; i < m->wanted.n && !r; i++) {
-		r = content_look(p->u.store, &m->wanted.ids[i]);
-		if (r == -ENOENT || r == -EBADMSG) {
-			shfs_object_name(&m->wanted.ids[i], p->u.stats.not_brought);
-			r = -ENODATA;
-		}
-	}
-	return r;
-}
-
-/* Brings what is left of files that do not stay there. What it is a delta of may lie in
- * all that was pushed. */
-static int bring_wanted(struct push *p, const struct mending *m)
-{
-	const char *store_id = p->u.now.head.store_id;
-	_cleanup_manifest_ struct manifest pushed = { 0 };
-	const struct manifest *files = &p->u.away;
-	int r = m->by_base ? place_read(p->u.place, "pushed", &pushed) : -ENOENT;
-
-	if (!r && !strcmp(pushed.head.store_id, store_id))
-		files = &pushed;
-	for (size_t i = 0; i < p->u.away.n && files == &pushed; i++)
-		if (!manifest_find(&pushed, p->u.away.files[i].name))
-			files = &p->u.away;
-	r = pull_bring(p->u.place, p->u.remote, store_id, files, &m->wanted,
-	               p->u.options->progress);
-	return r ? r : look_for_wanted(p, m);
-}
-
-/* Packs there of which something was forgotten or pruned here do not stay: what is left
- * of them is brought here, and pushed in other packs. */
-static int remove_forgotten(struct push *p)
-{
-	_cleanup_(mending_clear) struct mending m = { 0 };
-	_cleanup_close_ int lists = -1;
-	const char *store_id = p->u.now.head.store_id;
-	int r = begin_head(p);
-
-	if (!r)
-		r = elsewhere_read(p->u.place, store_id, &p->u.away);
-	if (!r && p->u.away.n)
-		r = MIN(lists = elsewhere_lists(p->u.place, store_id), 0);
-	/* by a list that is damaged all would seem to be forgotten */
-	if (!r && p->u.away.n)
-		r = away_is_whole(p->u.store) ?: -ENOTRECOVERABLE;
-	r = MIN(r, 0);
-	if (!r && p->u.away.n)
-		r = choose_kept(p, lists, &m);
-	if (!r && m.kept.n != p->u.away.n)
-		r = bring_wanted(p, &m);
-	if (!r && m.kept.n != p->u.away.n)
-		r = elsewhere_change(p->u.place, store_id, &m.kept, -1);
-	manifest_clear(&p->u.away);
-	shfs_trees_free(TAKE_PTR(p->trees));
-	return r;
-}
-
-/* Was something forgotten or pruned since remove_forgotten looked? Nothing can be by now,
- * as the gate is shut. 1; 0; -errno. */
-static int is_outdated(struct push *p)
-{
-	_cleanup_(mending_clear) struct mending m = { 0 };
-	_cleanup_close_ int lists = -1;
-	int r;
-
-	if (!p->u.away.n || p->u.options->dry_run)
-		return 0;
-	lists = elsewhere_lists(p->u.place, p->u.now.head.store_id);
-	r = lists < 0 ? lists : choose_kept(p, lists, &m);
-	return r ? r : m.kept.n != p->u.away.n;
-}
-
 /* In the developer build, a test does something meanwhile: until it closes a pipe. */
 static void wait_for_test(void)
 {
@@ -925,6 +720,17 @@ static void wait_for_test(void)
 #endif
 }
 
+/* Before the gate is shut, as it may put contents into the store. */
+static int remove_forgotten(struct push *p)
+{
+	int r = begin_head(p);
+
+	if (!r)
+		r = forgotten_remove(&p->u);
+	shfs_trees_free(TAKE_PTR(p->trees));
+	return r;
+}
+
 /* *again: something was forgotten or pruned meanwhile, and nothing is done yet. */
 static int push_once(struct push *p, bool *again)
 {
@@ -933,8 +739,8 @@ static int push_once(struct push *p, bool *again)
 	wait_for_test();
 	begun = begin(p);
 	r = begun ?: r;
-	if (!r)
-		r = is_outdated(p);
+	if (!r && p->u.away.n && !p->u.options->dry_run)
+		r = forgotten_any(&p->u); /* nothing can be forgotten by now */
 	*again = r > 0;
 	if (r)
 		return MIN(r, 0);
