@@ -18,6 +18,7 @@
 
 #define PLACES   "remote"
 #define REWRITES "rewrites"
+#define WAIT_MS  5000 /* a host that fetched contents from here leaves after less */
 
 #define ENCRYPTED   "encrypted" /* below remote/NAME */
 #define KEY_FILE    "key-file "
@@ -350,7 +351,7 @@ int place_remove_incoming(struct shfs_store *store)
 
 int place_lock(const struct shfs_store *store)
 {
-	int fd = shfs_store_lock(store->path, "remote", 0);
+	int fd = shfs_store_lock(store->path, "remote", WAIT_MS);
 
 	return fd == -EADDRINUSE ? -EBUSY : fd;
 }

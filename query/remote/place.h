@@ -69,7 +69,8 @@ _must_check_ int place_each_source(struct shfs_store *store,
                                    int (*fn)(void *arg, const struct place *place),
                                    void *arg);
 
-/* Takes the lock of all places of the store. Returns an fd; -EBUSY. */
+/* Takes the lock of all places of the store, or waits for it some seconds. Returns an fd;
+ * -EBUSY. */
 _must_check_ int place_lock(const struct shfs_store *store);
 
 /* A number that grows each time that records of the store were changed or removed, as

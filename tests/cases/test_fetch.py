@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import PREFIX, seeds
+from harness import PREFIX, seeds, wait_until
 from test_archive import everything
 from test_forget import SECRET, places
 from test_remote_ssh import Link, program
@@ -197,6 +197,59 @@ def test_contents_stay_there(hosts, sandbox, shfs):
     for version, data in truth.items():
         assert hers(version, env=unreachable).stdout_bytes == data
     assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+
+
+def reading(sandbox, *names):
+    """shfs cat of hostb's files, which waits where a pipe is full, ahead of the second one. Returns what lets it go on."""
+    files = [f"hostb:{sandbox.project}/{name}@1" for name in names]
+    process = sandbox.popen(["shfs", "cat", *files], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = os.read(process.stdout.fileno(), 1000)
+
+    def rest():
+        data, said = process.communicate(timeout=60)
+        return process.returncode, first + data, said.decode()
+
+    return rest
+
+
+def test_a_long_silence(hosts, sandbox, shfs):
+    """While a command that reads contents of a host asks for none, that host can push and prune; then it gets the next one."""
+    hosts.go("hostb")
+    record(sandbox, "head -c 300000 /dev/urandom > random", "head -c 5000000 /dev/urandom > loose", "echo one > a", "echo two > a")
+    shfs("remote", "add", "r", f"{sandbox.home}/remote-of-hostb")
+    truth = [shfs("cat", f"{name}@1").stdout_bytes for name in ("random", "loose", "a")]
+    hosts.go("hosta")
+    fetch(shfs, "--metadata", "there")
+    rest = reading(sandbox, "random", "loose", "a")
+    hosts.go("hostb")
+    wait_until(lambda: shfs("push", check=False).status == 0, "the push")
+    shfs("prune", "--keep-last", "1", f"{sandbox.project}/random")
+    hosts.go("hosta")
+    status, data, said = rest()
+    assert (status, data) == (0, b"".join(truth)) and "shfs:" not in said, said
+
+
+def test_a_connection_that_is_lost_is_made_again(hosts, sandbox, shfs):
+    """Once, by a command that reads a content; if that fails, too, it is said, and nothing that is wrong is kept."""
+    hosts.go("hostb")
+    record(sandbox, "head -c 5000000 /dev/urandom > loose", "head -c 5000000 /dev/urandom > large")
+    truth = {name: shfs("cat", f"{name}@1").stdout_bytes for name in ("loose", "large")}
+    hosts.go("hosta")
+    fetch(shfs, "--metadata", "there")
+    client = open(f"{hosts.keys}/client", encoding="ascii").read()
+    for name, cuts in ("loose", [2000000]), ("large", [2000000, 1000000]):
+        link = Link(hosts.port, cuts=cuts)
+        sandbox.write_outside(f"{hosts.keys}/client", client.replace(f"Port {hosts.port}", f"Port {link.port}"))
+        result = shfs("cat", f"hostb:{sandbox.project}/{name}@1", check=False)
+        assert link.cut and not link.cuts
+        if len(cuts) == 1:
+            assert (result.status, result.stdout_bytes) == (0, truth[name]) and "shfs:" not in result.stderr, result.stderr
+        else:
+            assert result.status == 1 and not result.stdout_bytes
+            assert result.stderr.count("cannot fetch contents from there: the connection was lost") == 1
+        link.close()
+    sandbox.write_outside(f"{hosts.keys}/client", client)
+    assert shfs("cat", f"hostb:{sandbox.project}/large@1").stdout_bytes == truth["large"]
 
 
 @pytest.mark.parametrize("program", ["shfs", "env X='a b' shfs"])

@@ -14,6 +14,7 @@ from harness import seeds
 from screens import PROGRAM, Screen
 from test_browse import Browse
 from test_forget import SECRET, places, shfs
+from test_remote_ssh import Link
 from test_remotes import FAULTS, Saved, has_anywhere, in_store, kind, pull, push, steps
 from test_trees import machines, record
 
@@ -245,6 +246,24 @@ def test_nothing_comes(truth, there, sandbox, kind):
     sandbox.run("rm", "-rf", f"{sandbox.home}/there/remote/r/away", cwd="/")
     said = cat(there, sandbox, min(truth), check=1).stderr
     assert "no remote has them where they were" in said and "shfs pull --metadata" in said
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["ssh"], indirect=True)
+def test_a_long_silence(truth, there, sandbox, kind):
+    """The connection is lost while a command asks for nothing: it is made again."""
+    link = Link(kind.port)
+    kind.configure(port=link.port)
+    versions = sorted(truth, key=lambda version: (version[0] != "large", version))
+    assert len(truth[versions[0]]) > 200_000
+    files = [f"{sandbox.project}/{name}@{n}" for name, n in versions]
+    env = {"SHFS_STORE": f"{sandbox.home}/there"}
+    process = sandbox.popen(["shfs", "cat", *files], env, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = os.read(process.stdout.fileno(), 1000)
+    assert link.end_all()
+    rest, said = process.communicate(timeout=60)
+    assert (process.returncode, first + rest) == (0, b"".join(truth[version] for version in versions)) and b"shfs:" not in said, said
+    link.close()
 
 
 @pytest.mark.users("ordinary")

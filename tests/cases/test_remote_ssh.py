@@ -216,7 +216,7 @@ class Link:
     """Carries connections to a port, slowly or not, and cuts them after so many bytes of a direction."""
 
     def __init__(self, port, delay=0.0, cuts=()):
-        self.to, self.delay, self.cuts, self.cut = port, delay, list(cuts), 0
+        self.to, self.delay, self.cuts, self.cut, self.sockets = port, delay, list(cuts), 0, []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -229,6 +229,7 @@ class Link:
                 return
             other = socket.create_connection(("127.0.0.1", self.to))
             left = [self.cuts.pop(0) if self.cuts else None]
+            self.sockets += one, other
             for a, b in (one, other), (other, one):
                 threading.Thread(target=self.carry, args=(a, b, left), daemon=True).start()
 
@@ -244,11 +245,19 @@ class Link:
                 b.sendall(data)
         except OSError:
             pass
-        for s in a, b:
+        self.end(a, b)
+
+    def end(self, *sockets):
+        for s in sockets:
             try:
                 s.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def end_all(self):
+        """Ends the connections that there are; returns how many there were since it began."""
+        self.end(*self.sockets)
+        return len(self.sockets) // 2
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #define WAIT_MS 30000 /* for a push or pull that is at work */
+#define IDLE_MS 2000  /* then a host is not kept from its own work any longer */
 #define WHAT    "fetch contents from"
 
 /* --- the process that reads --- */
@@ -79,7 +81,7 @@ static int ask(struct shfs_store *store, const struct shfs_object_id *id)
 struct source {
 	struct place place;
 	char *host, *program;       /* of a host (host.h), else NULL */
-	struct shfs_remote *remote; /* NULL: there is no connection yet */
+	struct shfs_remote *remote; /* NULL: there is no connection */
 	bool failed;                /* it is not asked again */
 };
 
@@ -93,6 +95,11 @@ struct supplier {
 	bool brought, said;
 	bool paged; /* as in the question */
 };
+
+static void disconnect(struct source *source)
+{
+	shfs_remote_close(TAKE_PTR(source->remote));
+}
 
 static int add_source(void *arg, const struct place *place)
 {
@@ -219,6 +226,31 @@ static int is_here(struct supplier *s)
 	return r ? r : content_look(s->store, &s->wanted.ids[0]) == 0;
 }
 
+/* Fetches the content from the source. A connection to a host that was lost, or whose
+ * store has changed a name meanwhile, is made again, once: it may have been silent for
+ * long, and others made theirs anew by themselves. */
+static int bring_from(struct supplier *s, const char *store_id,
+                      const struct manifest *files)
+{
+	struct source *source = s->at;
+	int r = -ENOLINK;
+
+	for (int i = 0; i < 2 && (r == -ENOLINK || r == -EAGAIN); i++) {
+		if (i)
+			disconnect(source);
+		if (connect_to(source, s->rate, s->paged))
+			return -ENOLINK;
+		if (!s->paged)
+			shfs_progress_begin("fetching contents");
+		r = pull_bring(&source->place, source->remote, store_id, files,
+		               &s->wanted, shfs_progress_bytes);
+		shfs_progress_end();
+		if (!source->host)
+			break;
+	}
+	return r ? fail(source, r, shfs_remote_why(source->remote)) : 0;
+}
+
 static int bring_of_store(void *arg, const char *store_id, const struct manifest *files)
 {
 	struct supplier *s = arg;
@@ -228,20 +260,12 @@ static int bring_of_store(void *arg, const char *store_id, const struct manifest
 	if (lists < 0 || s->brought || s->at->failed ||
 	    !may_have(lists, files, &s->wanted.ids[0]))
 		return MIN(lists, 0);
-	r = connect_to(s->at, s->rate, s->paged);
-	if (r)
+	if (bring_from(s, store_id, files))
 		return 0;
-	if (!s->paged)
-		shfs_progress_begin("fetching contents");
-	r = pull_bring(&s->at->place, s->at->remote, store_id, files, &s->wanted,
-	               shfs_progress_bytes);
-	shfs_progress_end();
-	if (!r)
-		r = is_here(s);
+	r = is_here(s);
 	s->brought = r > 0;
-	s->said |= r < 0;
 	if (r < 0)
-		(void)fail(s->at, r, shfs_remote_why(s->at->remote));
+		(void)fail(s->at, r, "");
 	return 0;
 }
 
@@ -296,6 +320,31 @@ static int supply(struct supplier *s, const struct shfs_object_id *id)
 	return r;
 }
 
+/* While it is connected, a host can neither push nor prune (peer/serve.h). */
+static void leave_hosts(struct supplier *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->list[i].host)
+			disconnect(&s->list[i]);
+}
+
+/* Waits for the next question. False: there are no more. */
+static bool hear(struct supplier *s, int fd, struct question *out)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int timeout = IDLE_MS, r;
+
+	while ((r = poll(&p, 1, timeout)) <= 0) {
+		if (r && errno != EINTR)
+			return false;
+		if (r)
+			continue;
+		leave_hosts(s);
+		timeout = -1;
+	}
+	return read(fd, out, sizeof(*out)) == (ssize_t)sizeof(*out);
+}
+
 /* Standard input and output are those of the command alone. */
 static void leave_standard_fds(void)
 {
@@ -321,7 +370,7 @@ static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 		r = place_each_source(s.store, add_source, &s);
 	if (r)
 		shfs_error("cannot fetch contents: %s", strerror(-r));
-	while (!r && read(fd, &question, sizeof(question)) == (ssize_t)sizeof(question)) {
+	while (!r && hear(&s, fd, &question)) {
 		int answer;
 
 		s.paged = question.paged;

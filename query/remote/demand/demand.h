@@ -4,7 +4,8 @@
  *
  * A process of its own fetches, as this one may forbid itself the network and other
  * programs. It takes names of objects and nothing else, says what goes wrong on standard
- * error, keeps its connections, and ends with this process.
+ * error, keeps its connections (that to a host only while contents are asked for, as
+ * nothing of its store can be removed meanwhile), and ends with this process.
  */
 #pragma once
 
