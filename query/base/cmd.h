@@ -159,6 +159,8 @@ void shfs_context_alone(struct shfs_context *ctx);
  */
 
 void shfs_error(const char *fmt, ...) _printf_(1, 2);
+/* From now on shfs_error warns, or not any more: this process may succeed otherwise. */
+void shfs_soften_errors(bool soften);
 /* Prints "out of memory"; or, if a path was NULL for that reason, why there is no current
  * directory. */
 void shfs_no_memory(void);

@@ -20,12 +20,19 @@ static void print_to_stderr(const char *prefix, const char *fmt, va_list ap)
 	fputc('\n', stderr);
 }
 
+static bool softened;
+
+void shfs_soften_errors(bool soften)
+{
+	softened = soften;
+}
+
 void shfs_error(const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	print_to_stderr("shfs: ", fmt, ap);
+	print_to_stderr(softened ? "shfs: warning: " : "shfs: ", fmt, ap);
 	va_end(ap);
 }
 

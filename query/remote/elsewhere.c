@@ -40,17 +40,22 @@ struct each {
 	const struct place *place;
 	int (*fn)(void *arg, const char *store_id, const struct manifest *files);
 	void *arg;
+	int damage;
 };
 
 static int read_store(void *arg, const char *store_id)
 {
-	const struct each *each = arg;
+	struct each *each = arg;
 	_cleanup_manifest_ struct manifest files = { 0 };
 	int r;
 
 	if (!store_id_is_valid(store_id))
 		return 0;
 	r = elsewhere_read(each->place, store_id, &files);
+	if (r == -EBADMSG) {
+		each->damage = r;
+		return 0;
+	}
 	return r ? r : each->fn(each->arg, store_id, &files);
 }
 
@@ -59,13 +64,15 @@ int elsewhere_each(const struct place *place,
                              const struct manifest *files),
                    void *arg)
 {
-	struct each each = { place, fn, arg };
+	struct each each = { place, fn, arg, 0 };
 	_cleanup_close_ int fd = openat(place->dirfd, AWAY,
 	                                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	return inventory_names(fd, NULL, read_store, &each);
+	r = inventory_names(fd, NULL, read_store, &each);
+	return r ? r : each.damage;
 }
 
 static int note_files(void *arg, const char *store_id, const struct manifest *files)
@@ -84,9 +91,9 @@ static int note_place(void *arg, const struct place *place)
 int elsewhere_any(struct shfs_store *store)
 {
 	bool any = false;
-	int r = place_each_source(store, note_place, &any);
+	int r = place_each_source(store, note_place, NULL, &any);
 
-	return r ? r : any;
+	return r == -EBADMSG ? 1 : r ? r : any;
 }
 
 int elsewhere_count(struct shfs_store *store, uint64_t *out)
@@ -264,7 +271,7 @@ static int gather_place(void *arg, const struct place *place)
 /* All objects of all files that are only at remotes, sorted. */
 static int gather(struct shfs_store *store, struct shfs_objects *out)
 {
-	int r = place_each_source(store, gather_place, out);
+	int r = place_each_source(store, gather_place, NULL, out);
 
 	shfs_objects_sort(out);
 	return r;

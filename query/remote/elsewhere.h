@@ -24,14 +24,16 @@ bool elsewhere_may_stay(enum file_kind kind);
 /* Reads the files of a store that are only at the remote; there may be none. */
 _must_check_ int elsewhere_read(const struct place *place, const char *store_id,
                                 struct manifest *out);
-/* Calls fn for each store of which the remote has such files. */
+/* Calls fn for each store of which the remote has such files. -EBADMSG: what is known of
+ * some is damaged; fn was called for the others. */
 _must_check_ int elsewhere_each(const struct place *place,
                                 int (*fn)(void *arg, const char *store_id,
                                           const struct manifest *files),
                                 void *arg);
 /* Counts the objects that are away and not here. */
 _must_check_ int elsewhere_count(struct shfs_store *store, uint64_t *out);
-/* Has any remote such files? 1; 0; -errno. */
+/* Has any remote such files, or may it, as what is known of them is damaged? 1; 0;
+ * -errno. */
 _must_check_ int elsewhere_any(struct shfs_store *store);
 
 /* Opens the directory of lists, made if need be. */

@@ -322,7 +322,7 @@ int own_find_files(struct shfs_store *store, struct own **out)
 	                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (own->packs < 0 && errno != ENOENT)
 		return -errno;
-	r = place_each_source(store, add_pulled_of_place, own);
+	r = place_each_source(store, add_pulled_of_place, NULL, own);
 	if (!r)
 		r = elsewhere_any(store);
 	if (r < 0)

@@ -266,6 +266,7 @@ int place_open_unnamed(struct shfs_store *store, const char *url, struct place *
 struct sources {
 	struct shfs_store *store;
 	int (*fn)(void *arg, const struct place *place);
+	void (*damaged)(void *arg, const char *name, int error);
 	void *arg;
 };
 
@@ -275,13 +276,19 @@ static int open_source(void *arg, const char *name)
 	_cleanup_place_ struct place place = { .dirfd = -1 };
 	int r = open_place(sources->store, name, &place);
 
-	return r ? r : sources->fn(sources->arg, &place);
+	if (!r)
+		return sources->fn(sources->arg, &place);
+	if (!sources->damaged)
+		return r;
+	sources->damaged(sources->arg, name, r);
+	return 0;
 }
 
 int place_each_source(struct shfs_store *store,
-                      int (*fn)(void *arg, const struct place *place), void *arg)
+                      int (*fn)(void *arg, const struct place *place),
+                      void (*damaged)(void *arg, const char *name, int error), void *arg)
 {
-	struct sources sources = { store, fn, arg };
+	struct sources sources = { store, fn, damaged, arg };
 
 	return each_name(store, add_source_name, open_source, &sources);
 }
@@ -346,7 +353,7 @@ int place_remove_incoming(struct shfs_store *store)
 	if (places < 0)
 		return places == -ENOENT ? 0 : places;
 	lock = place_lock(store);
-	return lock < 0 ? lock : place_each_source(store, remove_incoming, NULL);
+	return lock < 0 ? lock : place_each_source(store, remove_incoming, NULL, NULL);
 }
 
 int place_lock(const struct shfs_store *store)

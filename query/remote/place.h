@@ -64,10 +64,12 @@ _must_check_ int place_remove_incoming(struct shfs_store *store);
 /* Calls fn for the name of each place, in order. */
 _must_check_ int place_each(struct shfs_store *store,
                             int (*fn)(void *arg, const char *name), void *arg);
-/* Calls fn for each place from which something was taken, also if it has no name. */
-_must_check_ int place_each_source(struct shfs_store *store,
-                                   int (*fn)(void *arg, const struct place *place),
-                                   void *arg);
+/* Calls fn for each place from which something was taken, also if it has no name; and
+ * damaged for one that cannot be opened. If that is NULL, such a place ends it. */
+_must_check_ int
+place_each_source(struct shfs_store *store,
+                  int (*fn)(void *arg, const struct place *place),
+                  void (*damaged)(void *arg, const char *name, int error), void *arg);
 
 /* Takes the lock of all places of the store, or waits for it some seconds. Returns an fd;
  * -EBUSY. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """shfs fetch: the history of another host's store, through a real sshd."""
 
+import glob
 import json
 import os
 import random
@@ -250,6 +251,22 @@ def test_a_connection_that_is_lost_is_made_again(hosts, sandbox, shfs):
         link.close()
     sandbox.write_outside(f"{hosts.keys}/client", client)
     assert shfs("cat", f"hostb:{sandbox.project}/large@1").stdout_bytes == truth["large"]
+
+
+def test_nothing_comes(hosts, sandbox, shfs):
+    """How contents of a host are found again is said; so it is if what is known of the host is damaged."""
+    hosts.go("hostb")
+    record(sandbox, "echo one > a")
+    hosts.go("hosta")
+    fetch(shfs, "--metadata", "there")
+    [place] = glob.glob(f"{sandbox.store}/remote/from@*")
+    shutil.rmtree(f"{place}/lists")
+    shutil.rmtree(f"{place}/away")
+    said = shfs("cat", f"hostb:{sandbox.project}/a@1", check=1).stderr
+    assert "no remote has them where they were" in said and "hint: shfs fetch --metadata there looks where they are by now" in said
+    sandbox.write_outside(f"{place}/host", "damaged", 0o600)
+    said = shfs("cat", f"hostb:{sandbox.project}/a@1", check=1).stderr
+    assert f"cannot fetch contents from {os.path.basename(place)}: what is known of it here cannot be read" in said
 
 
 @pytest.mark.parametrize("program", ["shfs", "env X='a b' shfs"])

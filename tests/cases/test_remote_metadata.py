@@ -249,6 +249,53 @@ def test_nothing_comes(truth, there, sandbox, kind):
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("damage", ["the place", "what is there", "remote gone", "blobs"])
+def test_one_of_two_is_damaged(truth, there, sandbox, shfs, kind, damage):
+    """It is named once, and the other one has each content; if that one is gone too, both are named."""
+    path, first = f"{sandbox.home}/there/remote/a", f"{sandbox.home}/first"
+    shfs("remote", "add", "a", first)
+    push(shfs, "a")
+    there("remote", "add", "a", first)
+    pull(there, "a", "--metadata")
+    [noted] = os.listdir(f"{path}/away")
+    if damage == "the place":
+        sandbox.write_outside(f"{path}/url", "no line", 0o600)
+    elif damage == "what is there":
+        sandbox.write_outside(f"{path}/away/{noted}", "nonsense\n", 0o600)
+    elif damage == "remote gone":
+        os.rename(first, f"{first}.gone")
+    else:
+        for top, _, names in os.walk(f"{first}/data"):
+            for name in names:
+                with open(f"{top}/{name}", "r+b") as blob:
+                    byte = blob.read(1)
+                    blob.seek(0)
+                    blob.write(bytes([byte[0] ^ 1]))
+    sandbox.run("cp", "-a", f"{sandbox.home}/there", f"{sandbox.home}/copy", cwd="/")
+    versions = sorted(truth)
+    result = there("cat", *(f"{sandbox.project}/{name}@{n}" for name, n in versions))
+    assert result.stdout_bytes == b"".join(truth[version] for version in versions)
+    called = first if damage in ("remote gone", "blobs") else "a"
+    assert result.stderr.count(f"shfs: warning: cannot fetch contents from {called}: ") == result.stderr.count("shfs: ") == 1, result.stderr
+    # both
+    copy = in_store(sandbox, f"{sandbox.home}/copy")
+    for name in kind.names():
+        kind.remove(name)
+    result = copy("cat", *(f"{sandbox.project}/{name}@{n}" for name, n in versions[:2]), check=1)
+    said = [line for line in result.stderr.splitlines() if line.startswith("shfs: ")]
+    assert len(said) == (5 if damage in ("remote gone", "blobs") else 4), said
+    assert f"cannot fetch contents from {called}: " in said[0] and f"cannot fetch contents from {kind.url}: " in said[1]
+    assert sum("only on a remote" in line for line in said) == 2
+    assert len(said) == 4 or "shfs: cannot fetch contents: none came from a, r" in said
+    # it is known anew
+    if damage == "what is there":
+        pull(there, "a", "--metadata")
+        assert not there("check").stderr
+        pull(copy, "a", "--metadata")
+        assert cat(copy, sandbox, versions[0]).stdout_bytes == truth[versions[0]]
+
+
+@pytest.mark.users("ordinary")
 @pytest.mark.parametrize("kind", ["ssh"], indirect=True)
 def test_a_long_silence(truth, there, sandbox, kind):
     """The connection is lost while a command asks for nothing: it is made again."""

@@ -77,12 +77,14 @@ static int ask(struct shfs_store *store, const struct shfs_object_id *id)
 
 /* --- the process that fetches --- */
 
-/* A remote that has been asked, or a host that was fetched from. */
+/* A remote, or a host that was fetched from. */
 struct source {
 	struct place place;
 	char *host, *program;       /* of a host (host.h), else NULL */
 	struct shfs_remote *remote; /* NULL: there is no connection */
 	bool failed;                /* it is not asked again */
+	bool said;                  /* what is wrong with it */
+	bool tried;                 /* for the content that is wanted */
 };
 
 struct supplier {
@@ -92,8 +94,11 @@ struct supplier {
 	struct shfs_objects wanted; /* one object */
 	struct source *at;
 	uint64_t rate; /* bytes per second; 0: any number */
-	bool brought, said;
-	bool paged; /* as in the question */
+	bool begun;    /* the sources are listed */
+	bool brought;
+	bool said;         /* something of what keeps contents from coming */
+	bool said_in_vain; /* that no source had one */
+	bool paged;        /* as in the question */
 };
 
 static void disconnect(struct source *source)
@@ -101,22 +106,43 @@ static void disconnect(struct source *source)
 	shfs_remote_close(TAKE_PTR(source->remote));
 }
 
+static void source_clear(struct source *source)
+{
+	disconnect(source);
+	free(source->host);
+	free(source->program);
+	place_close(&source->place);
+}
+
+static void warn_of_place(void *arg, const char *name, int error)
+{
+	struct supplier *s = arg;
+
+	s->said = true;
+	shfs_warn("cannot " WHAT " %s: what is known of it here cannot be read: %s", name,
+	          strerror(-error));
+}
+
 static int add_source(void *arg, const struct place *place)
 {
 	struct supplier *s = arg;
-	struct source *source;
+	struct source source = { .place.dirfd = -1 };
 	int r;
 
-	if (!MAKE_ROOM(s->list, s->n, s->cap))
-		return -ENOMEM;
-	source = &s->list[s->n];
-	*source = (struct source){ .place.dirfd = -1 };
 	if (place_name_is_valid(place->name))
-		r = place_open(s->store, place->name, &source->place);
+		r = place_open(s->store, place->name, &source.place);
 	else
-		r = host_read(place, &source->host, &source->program)
-		            ?: place_open_unnamed(s->store, place->url, &source->place);
-	s->n += !r;
+		r = host_read(place, &source.host, &source.program)
+		            ?: place_open_unnamed(s->store, place->url, &source.place);
+	if (!r && !MAKE_ROOM(s->list, s->n, s->cap))
+		r = -ENOMEM;
+	if (!r) {
+		s->list[s->n++] = source;
+		return 0;
+	}
+	source_clear(&source);
+	if (r != -ENOENT) /* else contents came with the records */
+		warn_of_place(s, place->name, r);
 	return 0;
 }
 
@@ -131,11 +157,15 @@ static const char *name_of(const struct source *source)
 	return source->host ?: source->place.name;
 }
 
-/* Says what went wrong with the remote, which is not asked again. why: of a host. */
+/* Says once what went wrong. why: of a host. What moved, or is damaged, may be one
+ * content of many; after other errors the source is not asked again. */
 static int fail(struct source *source, int error, const char *why)
 {
 	shfs_progress_end();
-	source->failed = true;
+	source->failed = error != -ENODATA && error != -EBADMSG;
+	if (source->said)
+		return error;
+	source->said = true;
 	if (error == -ENODATA) {
 		shfs_error("cannot " WHAT " %s: they lie elsewhere there by now",
 		           name_of(source));
@@ -183,7 +213,7 @@ static int connect_to(struct source *source, uint64_t rate, bool paged)
 		return 0;
 	if (source->host ? connect_to_host(source)
 	                 : remote_connect(WHAT, &source->place, NULL, &source->remote)) {
-		source->failed = true; /* that was said */
+		source->failed = source->said = true;
 		if (paged)
 			hint_pull(source);
 		return -ENOLINK;
@@ -193,6 +223,7 @@ static int connect_to(struct source *source, uint64_t rate, bool paged)
 	if (!r)
 		return 0;
 	r = fail(source, r, shfs_remote_why(source->remote));
+	source->failed = true;
 	if (paged)
 		hint_pull(source);
 	return r;
@@ -257,10 +288,10 @@ static int bring_of_store(void *arg, const char *store_id, const struct manifest
 	_cleanup_close_ int lists = elsewhere_lists(&s->at->place, store_id);
 	int r;
 
-	if (lists < 0 || s->brought || s->at->failed ||
-	    !may_have(lists, files, &s->wanted.ids[0]))
+	if (lists < 0 || s->brought || !may_have(lists, files, &s->wanted.ids[0]))
 		return MIN(lists, 0);
-	if (bring_from(s, store_id, files))
+	s->at->tried = true;
+	if (s->at->failed || bring_from(s, store_id, files))
 		return 0;
 	r = is_here(s);
 	s->brought = r > 0;
@@ -269,34 +300,88 @@ static int bring_of_store(void *arg, const char *store_id, const struct manifest
 	return 0;
 }
 
-/* Asks one remote after the other. */
+/* Asks one source after the other. What is wrong with one does not keep others from being
+ * asked. */
 static int bring(struct supplier *s)
 {
 	int r = is_here(s); /* another process may have brought it */
 
 	s->brought = r > 0;
 	for (size_t i = 0; i < s->n && r >= 0 && !s->brought; i++) {
+		int damage;
+
 		s->at = &s->list[i];
-		r = elsewhere_each(&s->at->place, bring_of_store, s);
+		damage = elsewhere_each(&s->at->place, bring_of_store, s);
+		if (damage && !s->at->said)
+			warn_of_place(s, name_of(s->at), damage);
+		s->at->said |= damage != 0;
 	}
 	return r < 0 ? r : s->brought ? 0 : -ENOENT;
 }
 
-/* Says once that nothing came, if nothing was said of why. */
+/* Names all sources that were tried; or says that none of them lists the content. */
+static void say_what_was_tried(const struct supplier *s)
+{
+	_cleanup_buf_ struct shfs_buf names = { 0 };
+
+	for (size_t i = 0; i < s->n; i++)
+		if (s->list[i].tried) {
+			const char *name = name_of(&s->list[i]);
+
+			shfs_buf_str(&names, names.len ? ", " : "");
+			shfs_quote_display(&names, name, strlen(name));
+		}
+	if (names.len)
+		shfs_error("cannot fetch contents: none came from %s", names.data);
+	else
+		shfs_error("cannot fetch contents: no remote has them where they were");
+}
+
+static void hint_where(const struct supplier *s, bool tried)
+{
+	bool hinted = false;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (!tried || s->list[i].tried) {
+			shfs_hint("shfs %s --metadata %s looks where they are by now",
+			          verb_of(&s->list[i]), name_of(&s->list[i]));
+			hinted = true;
+		}
+	if (!hinted)
+		shfs_hint("shfs pull --metadata looks where they are by now");
+}
+
+/* Says once that nothing came: if several sources were tried, or nothing was said of why.
+ */
 static void say_nothing_came(struct supplier *s, int error)
 {
 	bool said = s->said;
+	size_t n_tried = 0;
 
-	for (size_t i = 0; i < s->n; i++)
-		said |= s->list[i].failed;
-	s->said = true;
-	if (said)
+	for (size_t i = 0; i < s->n; i++) {
+		said |= s->list[i].said;
+		n_tried += s->list[i].tried;
+	}
+	if (s->said_in_vain || (said && n_tried < 2))
 		return;
+	s->said_in_vain = true;
 	if (error == -ENOENT)
-		shfs_error("cannot fetch contents: no remote has them where they were");
+		say_what_was_tried(s);
 	else
 		shfs_error("cannot fetch contents: %s", strerror(-error));
-	shfs_hint("shfs pull --metadata looks where they are by now");
+	if (!said)
+		hint_where(s, n_tried);
+}
+
+/* Lists the sources when the first content is wanted. */
+static int begin(struct supplier *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		s->list[i].tried = false;
+	if (s->begun)
+		return 0;
+	s->begun = true;
+	return place_each_source(s->store, add_source, warn_of_place, s);
 }
 
 static int supply(struct supplier *s, const struct shfs_object_id *id)
@@ -305,16 +390,20 @@ static int supply(struct supplier *s, const struct shfs_object_id *id)
 	int r;
 
 	s->wanted.n = 0;
-	if (shfs_objects_add(&s->wanted, id))
-		return -ENOMEM;
-	lock = shfs_store_lock(s->store->path, "remote", WAIT_MS);
-	if (lock == -EADDRINUSE && !s->said) {
-		s->said = true;
+	r = shfs_objects_add(&s->wanted, id) ?: begin(s);
+	if (!r)
+		r = lock = shfs_store_lock(s->store->path, "remote", WAIT_MS);
+	if (r == -EADDRINUSE && !s->said_in_vain) {
+		s->said_in_vain = true;
 		shfs_error("cannot fetch contents: another push or pull of this store is "
 		           "at work");
 		shfs_hint("try again when it has ended");
 	}
-	r = lock < 0 ? lock : bring(s);
+	if (r >= 0) {
+		shfs_soften_errors(true); /* another source may have it */
+		r = bring(s);
+		shfs_soften_errors(false);
+	}
 	if (r)
 		say_nothing_came(s, r);
 	return r;
@@ -366,8 +455,6 @@ static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 	signal(SIGQUIT, SIG_IGN);
 	leave_standard_fds();
 	r = shfs_store_open(path, 0, &s.store);
-	if (!r)
-		r = place_each_source(s.store, add_source, &s);
 	if (r)
 		shfs_error("cannot fetch contents: %s", strerror(-r));
 	while (!r && hear(&s, fd, &question)) {
@@ -382,8 +469,7 @@ static _Noreturn void serve(const char *path, uint64_t rate, int fd)
 			break;
 	}
 	for (size_t i = 0; i < s.n; i++)
-		if (s.list[i].remote)
-			shfs_remote_close(s.list[i].remote);
+		source_clear(&s.list[i]);
 	_exit(0);
 }
 
