@@ -115,10 +115,31 @@ static int tighten(int dirfd)
 	return st.st_mode & 077 && fchmod(dirfd, 0700) ? -errno : 0;
 }
 
+/* Is there a store that no clone has begun? Before, a hook may have made its own
+ * directories. */
+static bool is_taken(int dirfd, const char *name)
+{
+	char path[PLACE_NAME_MAX + 20], installing[PLACE_NAME_MAX + 40];
+
+	snprintf(path, sizeof(path), "remote/%s", name);
+	snprintf(installing, sizeof(installing), "%s/" INSTALLING, path);
+	return (has(dirfd, "format") && !has(dirfd, installing)) ||
+	       (has(dirfd, "objects") && !has(dirfd, path));
+}
+
+int clone_check(const char *store, const char *name)
+{
+	_cleanup_close_ int dirfd = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dirfd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return is_taken(dirfd, name) ? -EEXIST : 0;
+}
+
 /* Opens the directory of the store to be, and what is known of the remote there. */
 static int open_directories(struct clone *c)
 {
-	char path[PLACE_NAME_MAX + 20], installing[PLACE_NAME_MAX + 40];
+	char path[PLACE_NAME_MAX + 20];
 	int r = shfs_mkdir_p_at(AT_FDCWD, c->options.store, 0700);
 
 	if (r)
@@ -129,15 +150,12 @@ static int open_directories(struct clone *c)
 	c->lock = shfs_store_lock(c->options.store, "remote", 0);
 	if (c->lock < 0)
 		return c->lock == -EADDRINUSE ? -EBUSY : c->lock;
-	snprintf(path, sizeof(path), "remote/%s", c->options.name);
-	snprintf(installing, sizeof(installing), "%s/" INSTALLING, path);
-	/* before, a hook may have made its own directories */
-	if ((has(c->dirfd, "format") && !has(c->dirfd, installing)) ||
-	    (has(c->dirfd, "objects") && !has(c->dirfd, path)))
+	if (is_taken(c->dirfd, c->options.name))
 		return -EEXIST;
 	r = tighten(c->dirfd);
 	if (r)
 		return r;
+	snprintf(path, sizeof(path), "remote/%s", c->options.name);
 	r = c->place.dirfd = open_below(c->dirfd, path);
 	if (r < 0)
 		return r;

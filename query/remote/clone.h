@@ -23,6 +23,10 @@ struct clone_options {
 
 struct clone;
 
+/* May a clone of a remote of that name begin in this directory, or go on? Makes nothing.
+ * -EEXIST: there is a store already. */
+_must_check_ int clone_check(const char *store, const char *name);
+
 /*
  * Fetches what the store has pushed. -EEXIST: there is a store already; -EBADMSG,
  * -ENODATA: something is damaged or missing on the remote; -EBUSY: another clone is at

@@ -150,10 +150,14 @@ def test_a_missing_key(pushed, sandbox, shfs, remote):
     for args in ("push",), ("pull",), ("remote", "check"):
         said = shfs(*args, check=4).stderr
         assert "its key is missing" in said and "keys/r.key" in said and "SHFS_REMOTE_KEY_FILE" in said
-    new = in_store(sandbox, f"{sandbox.home}/new")
+    new, other = (in_store(sandbox, f"{sandbox.home}/{name}") for name in ("new", "other"))
     # without a terminal nobody can be asked
     assert "its key is missing" in new("clone", "--name", "r", remote.url, check=4).stderr
-    assert "its key is missing" in new("remote", "add", "r", remote.url, check=4).stderr
+    assert "its key is missing" in other("remote", "add", "r", remote.url, check=4).stderr
+    # and nobody is, where it cannot be done
+    assert "there is a store already" in shfs("clone", "--name", "r", remote.url, check=4).stderr
+    assert "there is a remote r already" in shfs("remote", "add", "--encrypt", "r", f"{remote.path}2", check=4).stderr
+    assert not os.path.exists(f"{remote.path}2") and not os.path.exists(key_file(sandbox))
     assert remote.files() == before
     push(shfs, env={"SHFS_REMOTE_KEY_FILE": f"{sandbox.home}/kept"})
     push(shfs, env={"SHFS_REMOTE_KEY": read(f"{sandbox.home}/kept").decode()})
@@ -258,7 +262,7 @@ def test_it_is_not_taken_for_plain(pushed, sandbox, shfs, remote):
     """A remote cannot have us put there, or take from there, what is not encrypted."""
     label = remote.read("shfs-remote")
     before = remote.files()
-    new = in_store(sandbox, f"{sandbox.home}/new")
+    new, other = (in_store(sandbox, f"{sandbox.home}/{name}") for name in ("new", "other"))
     record(sandbox, "echo two > a")
     for text, words in ((b"shfs remote 1\n", "not the encrypted remote any more"), (label.replace(b"id ", b"id 0")[: len(label)], "not the encrypted"),
                         (b"shfs remote 1 encrypted 2\n", "newer shfs"), (b"shfs remote 2\n", "newer shfs"), (b"", "no remote of shfs"),
@@ -267,7 +271,7 @@ def test_it_is_not_taken_for_plain(pushed, sandbox, shfs, remote):
         for args in ("push",), ("pull",), ("remote", "check"):
             assert words in shfs(*args, check=4).stderr, (text, args)
         assert new("clone", "--key", key_file(sandbox), remote.url, check=4)
-        assert new("remote", "add", "--key", key_file(sandbox), "r", remote.url, check=4)
+        assert other("remote", "add", "--key", key_file(sandbox), "r", remote.url, check=4)
     assert {n: d for n, d in remote.files().items() if n != "shfs-remote"} == {n: d for n, d in before.items() if n != "shfs-remote"}
     remote.remove("shfs-remote")
     for args in ("push",), ("pull",):
@@ -277,7 +281,7 @@ def test_it_is_not_taken_for_plain(pushed, sandbox, shfs, remote):
     assert "no remote of shfs" in new("clone", "--key", key_file(sandbox), remote.url, check=3).stderr
     remote.write("shfs-remote", b"shfs remote 1\n")
     for args in ("--encrypt",), ("--key", key_file(sandbox)):
-        assert "not encrypted" in new("remote", "add", *args, "r", remote.url, check=4).stderr
+        assert "not encrypted" in other("remote", "add", *args, "r", remote.url, check=4).stderr
     assert remote.names() == ["shfs-remote"]
 
 

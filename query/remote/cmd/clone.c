@@ -185,7 +185,8 @@ static int run_clone(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_free_ char *url = NULL;
 	struct place place = { .name = (char *)opts.name, .dirfd = -1 };
-	int code;
+	const char *store = shfs_context_store_path(ctx);
+	int code, r;
 
 	if (!place_name_is_valid(opts.name)) {
 		shfs_error("the name of a remote has letters, digits, \"-\", \"_\" and "
@@ -197,7 +198,10 @@ static int run_clone(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	place.url = url;
-	code = clone_from(&place, shfs_context_store_path(ctx));
+	r = clone_check(store, opts.name); /* before a key or password is asked for */
+	if (r)
+		return fail_clone(&place, NULL, store, r);
+	code = clone_from(&place, store);
 	place_encryption_clear(&place.encryption);
 	return code;
 }

@@ -75,6 +75,17 @@ static int enable_pushes(struct shfs_context *ctx)
 	return code;
 }
 
+static int refuse_taken(struct shfs_store *store, const char *name)
+{
+	_cleanup_place_ struct place place = { .dirfd = -1 };
+
+	if (place_open(store, name, &place) == -ENOENT)
+		return 0;
+	shfs_error("there is a remote %s already", name);
+	shfs_hint("shfs remote remove %s, or choose another name", name);
+	return SHFS_EXIT_REFUSED;
+}
+
 static int add_remote(struct shfs_context *ctx, struct shfs_store *store,
                       const char *name, const char *url)
 {
@@ -96,6 +107,8 @@ static int add_remote(struct shfs_context *ctx, struct shfs_store *store,
 	place.url = whole;
 	code = remote_lock(store, &lock);
 	if (!code)
+		code = refuse_taken(store, name);
+	if (!code)
 		code = prepare_remote(&place);
 	if (code) {
 		place_encryption_clear(&place.encryption);
@@ -105,13 +118,8 @@ static int add_remote(struct shfs_context *ctx, struct shfs_store *store,
 	place_encryption_clear(&place.encryption);
 	if (!r)
 		return enable_pushes(ctx);
-	if (r != -EEXIST) {
-		shfs_error("cannot note the remote: %s", strerror(-r));
-		return SHFS_EXIT_FAILURE;
-	}
-	shfs_error("there is a remote %s already", name);
-	shfs_hint("shfs remote remove %s, or choose another name", name);
-	return SHFS_EXIT_REFUSED;
+	shfs_error("cannot note the remote: %s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
 }
 
 /* --- list --- */
