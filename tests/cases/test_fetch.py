@@ -269,6 +269,50 @@ def test_nothing_comes(hosts, sandbox, shfs):
     assert f"cannot fetch contents from {os.path.basename(place)}: what is known of it here cannot be read" in said
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_metadata_after_a_forget_and_a_prune(hosts, sandbox, shfs, read):
+    """What the host has forgotten is nowhere here after the next fetch, also if it was read here; what it has pruned does
+    not come any more, but stays where it was read; and all else is what it was."""
+    secret = SECRET.decode()
+    hosts.go("hostb")
+    record(sandbox, "echo one > a", f"echo {secret} > key", f"(head -c 3000000 /dev/urandom; echo {secret}) > loose", "echo two > a",
+           "head -c 200000 /dev/urandom > random", "cat a random > both", "echo three > a")  # fmt: skip
+    _, truth = all_of(shfs, sandbox)
+    hosts.go("hosta")
+    record(sandbox, "echo mine > mine")
+    fetch(shfs, "--metadata", "there")
+
+    def hers(version, **options):
+        return shfs("cat", f"hostb:{sandbox.project}/{version}", **options)
+
+    if read:
+        for version in "key@1", "loose@1", "a@1", "random@1":
+            assert hers(version).stdout_bytes == truth[version]
+        assert places(sandbox.store, SECRET)
+    hosts.go("hostb")
+    shfs("forget", "--grep", secret, "--yes")
+    shfs("prune", "--keep-last", "1", f"{sandbox.project}/a")
+    commands, left = commands_of(shfs), {version: data for version, data in truth.items() if version not in ("key@1", "loose@1", "a@1", "a@2")}
+    assert not any(secret in text for text in commands) and len(left) == 3
+    hosts.go("hosta")
+    assert fetch(shfs, "--metadata", "there")["forgotten"]
+    assert places(sandbox.store, SECRET) == []
+    assert commands_of(lambda *args, **options: shfs(*args, "--host", "hostb", **options)) == commands
+    for name in "key", "loose":
+        assert shfs("log", f"hostb:{sandbox.project}/{name}", check=3)
+    assert away(shfs) < len(left) if read else away(shfs) == len(left)
+    for version in "a@1", "a@2":
+        result = hers(version, check=False)
+        here = read and version == "a@1" or not result.status  # others come with what was read
+        assert result.stdout_bytes == truth[version] if here else "pruned" in result.stderr, result
+        assert read or not here
+    for version, data in left.items():
+        assert hers(version).stdout_bytes == data
+    assert away(shfs) == 0
+    fetch(shfs)
+    assert shfs("check", "--read-data").stdout.endswith("no flaws\n")
+
+
 @pytest.mark.parametrize("program", ["shfs", "env X='a b' shfs"])
 def test_the_program_is_remembered(hosts, sandbox, shfs, program):
     """As --program and HOST:DIR said, so the host is asked for contents."""
