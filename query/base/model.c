@@ -412,13 +412,20 @@ static int list_candidates(struct shfs_index *index, const char *prefix,
 {
 	int r, shown = 0;
 
-	shfs_error("%s is the beginning of several commands:", prefix);
+	shfs_error(strlen(prefix) == 16 ? "several commands say that their id is %s:"
+	                                : "%s is the beginning of several commands:",
+	           prefix);
 	shfs_rows_reset(rows);
 	while ((r = shfs_rows_next(rows)) > 0 && shown++ < 10) {
 		_cleanup_buf_ struct shfs_buf line = { 0 };
 
 		shfs_show_first_line(&line, shfs_rows_text(rows, 2),
 		                     shfs_rows_bytes(rows, 2), 56);
+		if (*shfs_rows_text(rows, 3)) {
+			shfs_buf_str(&line, "  in ");
+			shfs_quote_display(&line, shfs_rows_text(rows, 3),
+			                   (size_t)shfs_rows_bytes(rows, 3));
+		}
 		shfs_hint("%s  %s", shfs_rows_text(rows, 1), line.data ? line.data : "");
 	}
 	if (r > 0)
@@ -453,9 +460,12 @@ int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *com
 		return 0;
 	for (size_t i = 0; i <= strlen(prefix); i++)
 		low[i] = tolower((unsigned char)prefix[i]);
-	/* 'g' is behind every digit. */
+	/* 'g' is behind every digit. In a team's database a publisher may give a command
+	 * the id of another's: paths tell whose each is. */
 	r = shfs_rows_open_str(index,
-	                       "SELECT command_id, id, text FROM v_command"
+	                       "SELECT command_id, id, text,"
+	                       " iif(count(*) OVER (PARTITION BY id) > 1, cwd, '')"
+	                       " FROM v_command"
 	                       " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",
 	                       low, &rows);
 	if (!r)

@@ -582,11 +582,12 @@ static void put_streams(struct shfs_buf *out, const char *tree, struct shfs_byte
 }
 
 /* Does the path get the name of its tree? A directory is "" at the top; a program of the
- * system is the same everywhere. */
+ * system is the same everywhere. What is no path is not to pass for one of another tree.
+ */
 static bool is_of_tree(const struct shfs_mirror_load *load, char kind,
                        struct shfs_bytes path)
 {
-	if (kind == 'd')
+	if (kind == 'd' || (kind == 'p' && path.len))
 		return true;
 	return path.len && *path.data == '/' &&
 	       (kind != 'x' || is_below_root(load->store, path));

@@ -523,6 +523,30 @@ def test_nobody_gives_notes_to_commands_of_others(sandbox, shfs, postgres):
         assert notes() == {"ann": "of ann", "too": None, "ben": "of ben"}
 
 
+def test_two_commands_of_one_id(sandbox, shfs, postgres):
+    """ben publishes a command that has the id of ann's: neither is shown for the other, and each is called by where it ran."""
+    record(sandbox, "echo 1 > anns; : ann")
+    env, url = two_stores(sandbox, shfs, postgres), postgres.url("cyd")
+    commands = json.loads(answer(sandbox, url, "history", "--all", "--json", cwd="/", env=env)[1])["commands"]
+    [hers] = [c["id"] for c in commands if c["text"] == "echo 1 > anns; : ann"]
+    questions = [(word, f"{sandbox.project}/anns@{{{hers}}}") for word in ("log", "why", "impact")]
+    before = [answer(sandbox, url, *question, cwd="/", env=env) for question in questions]
+    assert all(not status and "anns" in out for status, out, _ in before), before
+    spoil(postgres, f"UPDATE shfs.command SET id = '{hers}' WHERE text LIKE 'echo 1%'")
+    for cwd in None, sandbox.project, f"hosta:{sandbox.project}", "hosta", "":
+        if cwd is not None:
+            spoil(postgres, f"UPDATE shfs.command SET cwd = '{cwd}'")
+        for question in questions:
+            status, out, said = answer(sandbox, url, *question, cwd="/", env=env)
+            assert status == 3 and not out and f"several commands say that their id is {hers}" in said, question
+            lines = said.splitlines()[1:]
+            assert len(lines) == 2 and sum("echo 1 > anns; : ann" in line and f" in {sandbox.project}" in line for line in lines) == 1, lines
+            assert sum("echo 1 > bens; : ben" in line and (".ben:" in line or cwd == "") for line in lines) == 1, lines
+        assert "is the beginning of several commands" in answer(sandbox, url, "why", f"{sandbox.project}/anns@{{{hers[:9]}}}", cwd="/", env=env)[2]
+    shfs("publish", "--remove", postgres.url("ben"), cwd="/")
+    assert [answer(sandbox, url, *question, cwd="/", env=env) for question in questions] == before
+
+
 def test_what_is_refused(sandbox, shfs, postgres):
     url = postgres.url()
     record(sandbox, *WORK)
