@@ -145,9 +145,11 @@ def disk(tmp_path_factory):
             os.makedirs(f"{made}/build/kmod-fast-path")
             shutil.copy(TOOL, f"{made}/build/kmod-fast-path")
             shutil.copytree(f"{TOP}/tests", f"{made}/tests")
+            os.mkdir(f"{made}/srv")
+            shutil.copy(harness.as_user(), f"{made}/srv")  # gcc takes long in the machine
             compile_tests(made)
             command = [f"{VM}/disk", f"{image}.new", *PACKAGES.split(), f"{made}/build=/build"]
-            command += [f"{harness.PREFIX}=/usr/local", f"{made}/tests=/tests"]
+            command += [f"{harness.PREFIX}=/usr/local", f"{made}/tests=/tests", f"{made}/srv=/srv"]
             subprocess.run(command, check=True)
             os.rename(f"{image}.new", image)
     return image
