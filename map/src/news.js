@@ -16,7 +16,7 @@ export class News {
 	// live: knows the mark of what it has; take: a promise of that what is new is shown; away(error, or null: it is back)
 	constructor(live, take, away) {
 		Object.assign(this, { live, take, away, channel: new BroadcastChannel('shfs-news') });
-		this.channel.addEventListener('message', ({ data }) => this.turn && this.tell(data).catch(() => {}));
+		this.channel.addEventListener('message', ({ data }) => this.turn && this.hear(data).catch(() => {}));
 		document.addEventListener('visibilitychange', () => this.look());
 		this.look();
 	}
@@ -32,8 +32,14 @@ export class News {
 		const { signal } = this.turn;
 
 		// what came while another tab was the one that asks
-		this.live.mark().then((mark) => this.tell(mark)).catch(() => {});
+		this.live.mark().then((mark) => this.hear({ mark }), (error) => this.away(error)).catch(() => {});
 		navigator.locks.request('shfs-news', { signal }, () => this.ask(signal)).catch(() => {});
+	}
+
+	// What was asked, by this tab or another one: {mark}, or {error} of a server that does not answer.
+	async hear({ mark, error = null }) {
+		this.away(error);
+		if (!error) await this.tell(mark);
 	}
 
 	async ask(signal) {
@@ -43,12 +49,12 @@ export class News {
 			try {
 				const mark = await this.live.mark(before, signal);
 
-				this.away(null);
-				this.channel.postMessage(mark);
+				this.channel.postMessage({ mark });
+				await this.hear({ mark });
 				if (mark === before) await pause(AGAIN, signal);
-				else await this.tell(mark);
 			} catch (error) {
 				if (signal.aborted) return;
+				this.channel.postMessage({ error: { status: error.status } });
 				this.away(error);
 				await pause(AWAY, signal);
 			}

@@ -13,22 +13,11 @@ import pytest
 
 import browser as browsers
 from harness import seeds
-from webs import Served, known, look, nothing_bad, page, served, step, study  # noqa: F401
+from webs import ALL, Served, known, look, nothing_bad, page, served, step, study  # noqa: F401
 
 pytestmark = pytest.mark.users("ordinary")
 
 HAS = "shfsMap.model.commands.some((c) => c.title === {} && c.end !== null)"
-# all that the page has, by names and not by its numbers
-ALL = """(() => {
-    const { model } = shfsMap, { data } = model, name = (p) => p < 0 ? null : model.paths[p];
-    const uses = (c) => model.uses(c).map((u) => [u.kind, name(u.path), u.read, u.made, name(u.from), u.flags]);
-    return {
-        commands: model.commands.map((c) => [c.id, c.text, c.begin, c.end, c.status, c.of.id, data.directories[c.cwd], c.note, c.tags, c.stale, uses(c)]),
-        versions: data.versions.map(([p, n, ...v]) => [name(p), n, v[0], v[1], v[2], v[3], data.reasons[v[4]], name(v[5]), v[6]].join()).sort(),
-        notes: data.notes.map(([p, ...note]) => JSON.stringify([name(p), ...note])).sort(),
-        summary: document.getElementById('summary').textContent,
-    };
-})()"""
 # nothing of the page is to change but what is new
 KEPT = """[globalThis.here, location.hash, document.getElementById('search').value, document.getElementById('f-status').value,
     shfsMap.timeline.state.selected?.id, document.getElementById('details').scrollTop, shfsMap.timeline.files.scroll,
@@ -168,18 +157,22 @@ def test_a_server_that_is_started_anew(study, sandbox):
         found.served = first
         look(found, f"{first.url}#view=time&file={sandbox.project}/top.txt")
         assert found.text("#details h2") == "top.txt" and not found.text("#away")
+        tabs = [found.session, found.tab()]  # of which one asks
+        found.go(f"http://127.0.0.1:{first.port}/#view=time")
+        found.wait("document.documentElement.dataset.whole === 'yes'")
         assert first.end()[0] == 0, "one that waits holds up no end"
-        found.wait("document.getElementById('away').textContent.includes('does not answer')")
+        for found.session in reversed(tabs):
+            found.wait("document.getElementById('away').textContent.includes('does not answer')")
         study.run("echo meanwhile > meanwhile.txt")
         second = Served(sandbox, "--port", str(first.port), sandbox.project)
         assert second.token != first.token
-        found.wait("document.getElementById('away').textContent.includes('open the address')")
-        tab = found.session
+        for found.session in reversed(tabs):
+            found.wait("document.getElementById('away').textContent.includes('open the address')")
         found.tab()
         found.go(second.url)
-        found.session = tab
-        found.wait("document.documentElement?.dataset.whole === 'yes' && document.getElementById('away')?.hidden")
-        has(found, "echo meanwhile > meanwhile.txt")
+        for found.session in reversed(tabs):
+            found.wait("document.documentElement?.dataset.whole === 'yes' && document.getElementById('away')?.hidden")
+            has(found, "echo meanwhile > meanwhile.txt")
         assert found.text("#details h2") == "top.txt"
         study.run("echo after > after.txt")
         has(found, "echo after > after.txt")

@@ -18,6 +18,18 @@ from harness import PREFIX
 
 COLOURS = [(200, 30, 30), (30, 120, 200)]
 
+# all that the page has, by names and not by its numbers
+ALL = """(() => {
+    const { model } = shfsMap, { data } = model, name = (p) => p < 0 ? null : model.paths[p];
+    const uses = (c) => model.uses(c).map((u) => [u.kind, name(u.path), u.read, u.made, name(u.from), u.flags]);
+    return {
+        commands: model.commands.map((c) => [c.id, c.text, c.begin, c.end, c.status, c.of.id, data.directories[c.cwd], c.note, c.tags, c.stale, uses(c)]),
+        versions: data.versions.map(([p, n, ...v]) => [name(p), n, v[0], v[1], v[2], v[3], data.reasons[v[4]], name(v[5]), v[6]].join()).sort(),
+        notes: data.notes.map(([p, ...note]) => JSON.stringify([name(p), ...note])).sort(),
+        summary: document.getElementById('summary').textContent,
+    };
+})()"""
+
 
 def png(width, height, rows):
     """An image of rows of (r, g, b)."""
