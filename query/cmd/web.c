@@ -153,6 +153,12 @@ static int run_web(struct shfs_context *ctx, struct shfs_store *store, int argc,
 		return code;
 	r = r ?: start_others(&web, config);
 	r = r ?: shfs_index_open(store, SHFS_INDEX_READ, &web.index);
+	if (r == -ESTALE || r == -ENOENT) {
+		shfs_error("there is no index of this version of shfs, and none can be "
+		           "made there");
+		shfs_hint("shfs map -o FILE makes the page as a file, without one");
+		return SHFS_EXIT_FAILURE;
+	}
 	if (r) {
 		shfs_error("cannot use the index: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;

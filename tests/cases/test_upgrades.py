@@ -141,6 +141,10 @@ def test_it_is_read_where_nothing_can_be_written(old):
         assert known(old.ask("history", "--all", "--reverse")["commands"], old.told["commands"])
         assert old.contents() == old.versions()
         assert "no flaws" in old.sandbox.shfs("check", "--read-data", cwd="/").stdout
+        said = old.sandbox.shfs("web", "--no-browser", "--port", "0", check=False, cwd="/")
+        if "built without" not in said.stderr:  # it has no index of its own; the file has
+            assert said.status == 1 and "shfs map -o FILE" in said.stderr
+            old.sandbox.shfs("map", "-o", f"{old.sandbox.project}/map.html", cwd="/")
     finally:
         subprocess.run(["umount", "-l", old.store], check=True)
 
