@@ -4,8 +4,8 @@
 import { encode } from './address.js';
 
 const FIRST = 1000, // commands; what is on the screen soon
-	PART = 4000,
-	MOST = 20000; // before one asks for more
+	PART = 4000;
+export const MOST = 20000; // before one asks for more
 const RECENT = 100, // commands, which are asked for again when there is news
 	RUNNING = 1000; // among so many, one that had not ended
 const STRIDE = 6;
@@ -27,24 +27,55 @@ export class Live {
 
 	// The latest commands.
 	async first() {
-		this.data = await (await ask(`/data?limit=${FIRST}`)).json();
+		const data = await (await ask(`/data?limit=${FIRST}`)).json();
+
 		this.most = MOST;
-		return this.data;
+		data.holes = data.cut ? [{ since: 0n, until: BigInt(data.next) }] : [];
+		return (this.data = data);
 	}
 
-	// Adds earlier ones; false: there are no more, or enough for now.
+	// How much there is of the whole.
+	async overview() {
+		this.data.spans = (await (await ask('/overview')).json()).spans;
+	}
+
+	// Adds the latest ones that are not loaded; false: there are none, or enough for now.
 	async more() {
-		if (!this.data.cut || this.data.commands.length >= this.most) return false;
-		const part = await (await ask(`/data?limit=${PART}&until=${this.data.next}`)).json();
+		return this.data.commands.length < this.most && this.between(-Infinity, Infinity);
+	}
+
+	// Adds some that began between two moments; false: there are no more. One part comes after the other.
+	between(from, to) {
+		const part = (this.part ?? Promise.resolve()).then(() => this.fill(from, to));
+
+		this.part = part.catch(() => {});
+		return part;
+	}
+
+	async fill(from, to) {
+		const { holes } = this.data,
+			hole = holes.find(({ since, until }) => micro(since) <= to && micro(until) >= from);
+
+		if (!hole) return false;
+		const { since } = hole,
+			until = to < micro(hole.until) ? BigInt(Math.ceil(to) + 1) * 1000n : hole.until;
+		const part = await (await ask(`/data?limit=${PART}&until=${until}${since ? `&since=${since}` : ''}`)).json();
 
 		this.joined ??= new Joined(this.data);
-		this.joined.add(part);
+		this.joined.add(part, micro(until));
+		holes.splice(
+			holes.indexOf(hole),
+			1,
+			...(until < hole.until ? [{ since: until, until: hole.until }] : []),
+			...(part.cut ? [{ since, until: BigInt(part.next) }] : []),
+		);
+		this.data.cut = holes.length > 0;
 		return true;
 	}
 
 	// So many more may be loaded.
 	async further() {
-		this.most += MOST;
+		this.most = Math.max(this.most, this.data.commands.length) + MOST;
 	}
 
 	// Which state the server has: once it is another one than that which was seen.
@@ -56,7 +87,8 @@ export class Live {
 	// loaded anew, as it is another server, an index that was rebuilt, or more than comes at once.
 	async fresh(mark) {
 		const { data } = this,
-			{ commands } = data;
+			{ commands } = data,
+			whole = data.holes.length ? micro(data.holes[0].until) : 0; // since then nothing is missing
 		const state = (name) => name.slice(0, name.lastIndexOf('.'));
 		let i = Math.min(this.recent, commands.length) - 1;
 
@@ -64,7 +96,7 @@ export class Live {
 		commands.slice(0, RUNNING).forEach((c, k) => {
 			if (c.id !== null && c.end === null) i = Math.max(i, k);
 		});
-		const since = commands.length <= this.recent && !data.cut ? 0 : commands[i].begin;
+		const since = commands.length <= this.recent && !data.cut ? 0 : Math.max(commands[i].begin, Math.ceil(whole));
 		const part = await (await ask(`/data?limit=${PART}&since=${since ? `${since}000` : 1}`)).json();
 
 		if (part.cut || state(part.mark) !== state(mark)) return false;
@@ -125,6 +157,7 @@ function joinNames(all, more, places, key) {
 	});
 }
 
+const micro = (ns) => Number(ns) / 1000;
 const same = (name) => name;
 const bySession = (session) => session.id;
 
@@ -143,15 +176,20 @@ class Joined {
 		});
 	}
 
-	// Adds earlier commands.
-	add(part) {
-		const { data } = this;
+	// Adds commands that began before a moment, in front of the earlier ones.
+	add(part, until) {
+		const { data } = this,
+			at = data.commands.findIndex((c) => c.begin < Math.floor(until));
 
 		this.join(part);
-		data.commands.push(...part.commands);
-		data.gaps = part.gaps;
-		data.cut = part.cut;
-		data.next = part.next;
+		data.commands.splice(at < 0 ? data.commands.length : at, 0, ...part.commands);
+		this.addGaps(part);
+	}
+
+	addGaps(part) {
+		const known = new Set(this.data.gaps.map((gap) => JSON.stringify(gap)));
+
+		this.data.gaps.push(...part.gaps.filter((gap) => !known.has(JSON.stringify(gap))));
 	}
 
 	// Takes these in place of all that began then or later. What is known stays the same object.
@@ -160,7 +198,6 @@ class Joined {
 			at = data.commands.findIndex((c) => c.begin < since),
 			n = at < 0 ? data.commands.length : at;
 		const known = new Map(data.commands.slice(0, n).map((c) => [ofCommand(c), c]));
-		const gaps = new Set(data.gaps.map((gap) => JSON.stringify(gap)));
 
 		this.join(part);
 		const now = part.commands.map((c) => {
@@ -171,7 +208,7 @@ class Joined {
 			return Object.assign(old, c);
 		});
 		data.commands = [...now, ...data.commands.slice(n)];
-		data.gaps.push(...part.gaps.filter((gap) => !gaps.has(JSON.stringify(gap))));
+		this.addGaps(part);
 		data.made = part.made;
 		data.mark = part.mark;
 	}

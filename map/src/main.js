@@ -5,7 +5,7 @@ import { byId, el } from './dom.js';
 import { Details } from './details.js';
 import { Filters } from './filters.js';
 import { Graph } from './graph.js';
-import { Embedded, Live } from './live.js';
+import { Embedded, Live, MOST } from './live.js';
 import { Model } from './model.js';
 import { News } from './news.js';
 import { Overview } from './overview.js';
@@ -96,9 +96,9 @@ function start(data, live) {
 				.filter(Boolean)
 				.join(' · ');
 		byId('summary').title = byId('summary').textContent;
-		byId('cut').hidden = !data.cut;
+		sayCut();
 		byId('nothing').hidden = model.commands.length > 0;
-		if (first) for (const input of [byId('from'), byId('to')]) [input.min, input.max] = [date(first.begin), date(last.stop)];
+		if (first) for (const input of [byId('from'), byId('to')]) [input.min, input.max] = [date(Math.min(first.begin, model.hollow[0]?.from ?? Infinity)), date(last.stop)];
 		const name = live ? 'shfs web' : 'shfs map';
 		byId('where').textContent = model.root === '/' ? name : oneLine(model.root.slice(0, -1));
 		document.title = `${byId('where').textContent} – ${name}`;
@@ -110,6 +110,18 @@ function start(data, live) {
 			`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
 	}
 	head();
+
+	// What there is that is not loaded.
+	function sayCut() {
+		const missing = model.missing();
+
+		byId('cut').hidden = !data.cut;
+		if (missing)
+			byId('cut-text').textContent =
+				`${model.commands.length.toLocaleString('en')} of ${count(model.commands.length + missing, 'command')} are loaded. The others are hollow bars in Time: ` +
+				(timeline?.missing > MOST ? 'go there and zoom in, and they are loaded.' : 'they are loaded as you go there.');
+		else if (live) byId('cut-text').textContent = 'These are the latest; earlier ones are not loaded.';
+	}
 
 	// --- search ---
 
@@ -145,9 +157,9 @@ function start(data, live) {
 		found.textContent = !state.matches
 			? ''
 			: !n
-				? 'none'
+				? `none${data.cut ? ' in what is here' : ''}`
 				: state.at < 0
-					? `${n.toLocaleString('en')} found`
+					? `${n.toLocaleString('en')} found${data.cut ? ' in what is here' : ''}`
 					: `${state.at + 1} of ${n.toLocaleString('en')}`;
 	}
 
@@ -174,10 +186,11 @@ function start(data, live) {
 		to = byId('to');
 
 	function goDates() {
-		const a = from.value ? new Date(`${from.value}T00:00`).getTime() * 1000 : first?.begin;
-		const b = to.value ? new Date(`${to.value}T24:00`).getTime() * 1000 : timeline.scale.times.at(-1);
+		const [least, most] = [timeline.scale.times[0], timeline.scale.times.at(-1)];
+		const a = from.value ? new Date(`${from.value}T00:00`).getTime() * 1000 : least;
+		const b = to.value ? new Date(`${to.value}T24:00`).getTime() * 1000 : most;
 
-		if (first && a < b) timeline.view.show(Math.max(a, model.commands[0].begin), Math.min(b, timeline.scale.times.at(-1)));
+		if (first && a < b) timeline.view.show(Math.max(a, least), Math.min(b, most));
 	}
 
 	for (const input of [from, to]) input.addEventListener('change', goDates);
@@ -347,7 +360,7 @@ function start(data, live) {
 		if (drawn && isKnown) graph.show(...drawn);
 		else if (view === 'results' || (live && !view && !command && !file && !drawn)) model.commands.length && graph.showResults();
 		else graph.close();
-		return (!command || Boolean(c)) && (!file || numbers.length > 0) && isKnown && (whole || !first || first.begin <= window[0] || !data.cut);
+		return (!command || Boolean(c)) && (!file || numbers.length > 0) && isKnown && (whole || !first || least <= window[0] || !data.cut || Boolean(data.spans));
 	}
 
 	timeline.resize();
@@ -361,7 +374,7 @@ function start(data, live) {
 			details.close();
 		} else details.renew();
 	};
-	if (live) goOn(live, { model, timeline, graph, filters, address, head, renew }).catch(sayNotAll);
+	if (live) goOn(live, { model, timeline, graph, filters, address, head, sayCut, renew }).catch(sayNotAll);
 	document.documentElement.dataset.ready = 'yes';
 }
 
@@ -380,7 +393,7 @@ function sayAway(error) {
 }
 
 // The rest of a page that is served: the commands before, what is stale; then what is new.
-async function goOn(live, { model, timeline, graph, filters, address, head, renew }) {
+async function goOn(live, { model, timeline, graph, filters, address, head, sayCut, renew }) {
 	const results = byId('results');
 	let stale = null,
 		rest = 0,
@@ -408,7 +421,30 @@ async function goOn(live, { model, timeline, graph, filters, address, head, rene
 		while (await live.more()) if (live.data.commands.length >= 2 * model.commands.length) take();
 		if (live.data.commands.length > model.commands.length) take();
 	}
+	// What is in sight, unless it is too much.
+	let loading = false;
+	async function loadSeen() {
+		const missing = () => model.missing(...timeline.view.window());
+
+		sayCut();
+		if (loading) return;
+		loading = true;
+		try {
+			for (;;) {
+				const [from, to] = timeline.view.window();
+
+				if (!missing() || missing() > MOST || !(await live.between(from, to + (to - from) / 2))) break;
+				take();
+			}
+		} finally {
+			loading = false;
+		}
+	}
+	timeline.onList = sayCut;
+	const overview = live.data.cut && live.overview().then(() => take()).catch(() => {}); // without it there are the latest
 	await load();
+	await overview;
+	timeline.onList = () => loadSeen().catch(sayNotAll);
 	byId('earlier').hidden = false;
 	byId('earlier').addEventListener('click', () => live.further().then(load).catch(sayNotAll));
 	// what the address asks for may be long ago

@@ -5,6 +5,7 @@ import { oneLine } from './text.js';
 
 const STRIDE = 6; // numbers for one use of a file
 const VERSIONS = 2 ** 21; // more than a path can have here
+const PARTS = 8; // of a span
 
 export const AGAIN = 2,
 	INCOMPLETE = 4,
@@ -37,6 +38,44 @@ export class Model {
 		this.root = this.commonRoot();
 		this.joinSessions();
 		this.indexFiles();
+		this.hollow = this.findHollow();
+	}
+
+	// What is not loaded: where that is known, {from, to, n, failed}, of commands that began there.
+	findHollow() {
+		const { commands, data } = this,
+			{ spans = [] } = data,
+			holes = (data.holes ?? []).map(({ since, until }) => [Number(since) / 1000, Number(until) / 1000]),
+			found = [];
+		let at = 0;
+
+		for (let k = 0; holes.length && k < spans.length; k += 4) {
+			const [from, to, all, bad] = spans.slice(k, k + 4);
+			let [n, failed] = [all, bad];
+
+			while (at < commands.length && commands[at].begin < from) at++;
+			for (; at < commands.length && commands[at].begin <= to; at++) {
+				n--;
+				failed -= Boolean(commands[at].status);
+			}
+			const within = holes.filter(([since, until]) => since <= to && until >= from).flat();
+			if (n > 0 && within.length)
+				found.push({ from: Math.max(from, Math.min(...within)), to: Math.min(to, Math.max(...within)), n, failed: Math.max(failed, 0) });
+		}
+		return found;
+	}
+
+	// About how many commands between two moments are not loaded; 0: none.
+	missing(from = -Infinity, to = Infinity) {
+		let n = 0;
+
+		for (const span of this.hollow) {
+			const length = span.to - span.from,
+				part = Math.min(span.to, to) - Math.max(span.from, from);
+
+			if (part >= 0) n += length ? (span.n * part) / length : span.n;
+		}
+		return Math.ceil(n);
 	}
 
 	title(c) {
@@ -236,6 +275,13 @@ export class Model {
 		}
 		return [...found].sort((a, b) => a - b);
 	}
+}
+
+// Moments in a span of what is not loaded, {t, n, failed}: it is taken to be spread evenly.
+export function spread({ from, to, n, failed }) {
+	const parts = Math.min(n, PARTS);
+
+	return Array.from({ length: parts }, (_, i) => ({ t: from + ((to - from) * i) / Math.max(parts - 1, 1), n: n / parts, failed: failed / parts }));
 }
 
 // "#tag #tag the note", of a command or a version; '': it has none.

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: MIT
-// All of the time in one strip: how much happened when, and which part is seen below.
+// All of the time in one strip: how much happened when, how much of it failed, what is not loaded, and which part is
+// seen below.
 import { byId } from './dom.js';
 import { colours } from './theme.js';
 
 const BAR = 3; // pixels
+
+// Up to this height; what is not loaded is hollow.
+export function drawBar(ctx, x, bottom, width, high, loaded = 0) {
+	ctx.fillStyle = colours.line;
+	ctx.fillRect(x, bottom - high, width, high - loaded);
+	ctx.fillStyle = colours.dim;
+	ctx.fillRect(x, bottom - high, width, 1);
+	ctx.fillRect(x, bottom - loaded, width, loaded);
+}
 
 export class Overview {
 	constructor(timeline) {
@@ -22,13 +32,28 @@ export class Overview {
 	}
 
 	count() {
-		const { model, scale, width } = this.timeline;
+		const { model, scale, width, hollow } = this.timeline;
 
 		if (this.counted === scale && this.width === width) return;
 		[this.counted, this.width] = [scale, width];
-		this.bars = new Float64Array(Math.ceil(width / BAR) + 1);
-		for (const c of model.commands) this.bars[Math.floor(this.x(c.begin) / BAR)]++;
-		this.most = this.bars.reduce((a, b) => Math.max(a, b), 1);
+		const n = Math.ceil(width / BAR) + 1;
+
+		this.bars = { loaded: new Float64Array(n), all: new Float64Array(n), failed: new Float64Array(n) };
+		const add = (t, many, bad) => {
+			const i = Math.floor(this.x(t) / BAR);
+
+			this.bars.all[i] += many;
+			this.bars.failed[i] += bad;
+			return i;
+		};
+		for (const c of model.commands) this.bars.loaded[add(c.begin, 1, Number(Boolean(c.status)))]++;
+		for (const { t, n: many, failed } of hollow) add(t, many, failed);
+		this.most = this.bars.all.reduce((a, b) => Math.max(a, b), 1);
+	}
+
+	// How high so many are.
+	high(n, height) {
+		return n && Math.max(Math.sqrt(n / this.most) * (height - 8), 2);
 	}
 
 	draw() {
@@ -51,11 +76,13 @@ export class Overview {
 		ctx.fillRect(0, 0, width, height);
 		ctx.fillStyle = colours.mark;
 		ctx.fillRect(x0, 0, x1 - x0, height);
-		ctx.fillStyle = colours.dim;
-		this.bars.forEach((n, i) => {
-			const h = n && Math.max(Math.sqrt(n / this.most) * (height - 8), 2);
+		this.bars.all.forEach((n, i) => {
+			const h = this.high(n, height),
+				loaded = this.high(this.bars.loaded[i], height);
 
-			ctx.fillRect(i * BAR, height - 2 - h, BAR - 1, h);
+			if (h) drawBar(ctx, i * BAR, height - 2, BAR - 1, h, loaded);
+			ctx.fillStyle = colours.bad;
+			if (h) ctx.fillRect(i * BAR, height - 2, BAR - 1, (-h * this.bars.failed[i]) / n);
 		});
 		ctx.fillStyle = colours.bad;
 		for (const i of state.matches ?? []) ctx.fillRect(this.x(model.commands[i].begin), 2, 1.5, 6);

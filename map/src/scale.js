@@ -28,8 +28,9 @@ function idleFrom(moments) {
 }
 
 export class Scale {
-	constructor(commands, squeezed) {
-		const moments = Float64Array.from(commands.flatMap((c) => [c.begin, c.stop])).sort();
+	// hollow: moments of what is not loaded
+	constructor(commands, squeezed, hollow) {
+		const moments = Float64Array.from([...commands.flatMap((c) => [c.begin, c.stop]), ...hollow.map(({ t }) => t)]).sort();
 		const idle = squeezed ? idleFrom(moments) : Infinity,
 			short = idle / 4;
 		let u = 0;

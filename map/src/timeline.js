@@ -7,7 +7,8 @@ import { Files, LANE } from './files.js';
 import { count, cut, day, duration, oneLine, time } from './text.js';
 import { Viewport } from './viewport.js';
 import { byId } from './dom.js';
-import { noteText } from './model.js';
+import { noteText, spread } from './model.js';
+import { drawBar } from './overview.js';
 
 const LEFT = 220, // pixels for names
 	LEFT_NARROW = 130,
@@ -15,6 +16,7 @@ const LEFT = 220, // pixels for names
 const ROW = 30,
 	BLOCK = 18,
 	BAR = 30; // heights: of a session, a command, the bar of files
+const HOLLOW = 6; // pixels: the width of a bar of what is not loaded
 const CLOSE = 2; // pixels: what is nearer is drawn once
 
 export class Timeline {
@@ -39,7 +41,7 @@ export class Timeline {
 			(y) => y > this.filesTop,
 			() => {
 				this.changed();
-				this.onMove?.();
+				if (!this.still) this.onMove?.();
 			},
 			(y, dy) => this.scrollBy(y, -dy),
 		);
@@ -52,7 +54,9 @@ export class Timeline {
 	}
 
 	setScale() {
-		this.scale = new Scale(this.model.commands, this.squeezed);
+		this.hollow = this.model.hollow.flatMap(spread);
+		this.scale = new Scale(this.model.commands, this.squeezed, this.hollow);
+		this.places = Float64Array.from(this.hollow, ({ t }) => this.scale.place(t));
 		for (const c of this.model.commands) {
 			c.from = this.scale.place(c.begin);
 			c.to = this.scale.place(c.stop);
@@ -113,7 +117,9 @@ export class Timeline {
 		byId('bar').style.top = `${AXIS_HEIGHT + this.rowsHeight}px`;
 		this.left = this.view.left = this.width < NARROW ? LEFT_NARROW : LEFT;
 		this.files.place(this.left, this.filesTop, Math.max(this.height - this.filesTop, 0));
+		this.still = true; // nobody moved
 		this.view.resize(this.scale, this.width);
+		this.still = false;
 		this.changed();
 		this.draw();
 	}
@@ -138,7 +144,11 @@ export class Timeline {
 
 		this.listed = true;
 		files.list(...this.view.window());
-		byId('files').textContent = count(files.n, 'file') + (files.tree.written ? ' written here' : ' used here');
+		this.missing = this.model.missing(...this.view.window());
+		byId('files').textContent =
+			count(files.n, 'file') +
+			(files.tree.written ? ' written here' : ' used here') +
+			(this.missing ? ` · about ${count(this.missing, 'command')} not loaded` : '');
 		this.onList?.();
 	}
 
@@ -166,6 +176,7 @@ export class Timeline {
 		ctx.fillStyle = colours.ground;
 		ctx.fillRect(0, 0, width, height);
 		this.clip(this.left, 0, width, height, () => drawAxis(ctx, this.view, height));
+		this.clip(this.left, AXIS_HEIGHT, width, AXIS_HEIGHT + this.rowsHeight, () => this.drawHollow());
 		this.clip(0, AXIS_HEIGHT, width, AXIS_HEIGHT + this.rowsHeight, () => this.drawRows());
 		this.clip(0, this.filesTop, width, height, () => this.drawFiles());
 		this.clip(this.left, 24, width, height, () => this.drawCursor());
@@ -179,6 +190,21 @@ export class Timeline {
 		this.ctx.clip();
 		draw();
 		this.ctx.restore();
+	}
+
+	// How much there is that is not loaded.
+	drawHollow() {
+		const { ctx, view, hollow, left } = this,
+			bars = new Float64Array(Math.ceil((this.width - left) / HOLLOW));
+
+		for (let k = 0; k < this.places.length; k++) {
+			const i = Math.floor((view.at(this.places[k]) - left) / HOLLOW);
+
+			if (i >= 0 && i < bars.length) bars[i] += hollow[k].n;
+		}
+		const most = Math.log1p(bars.reduce((a, b) => Math.max(a, b), 1)),
+			bottom = AXIS_HEIGHT + this.rowsHeight;
+		bars.forEach((n, i) => n && drawBar(ctx, left + i * HOLLOW, bottom, HOLLOW - 1, (Math.log1p(n) / most) * (this.rowsHeight - 12)));
 	}
 
 	drawRows() {
@@ -278,7 +304,7 @@ export class Timeline {
 		if (!this.files.rows.length) {
 			this.ctx.fillStyle = colours.dim;
 			this.ctx.font = `12px ${colours.ui}`;
-			this.ctx.fillText('no files in this part of time', this.left + 12, this.filesTop + 24);
+			this.ctx.fillText(this.missing ? 'what was done here is not loaded' : 'no files in this part of time', this.left + 12, this.filesTop + 24);
 		}
 	}
 

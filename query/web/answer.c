@@ -329,6 +329,8 @@ int shfs_web_answer(struct shfs_web *web, const char *url, shfs_web_parameter *p
 		return answer_news(web, parameter, request, out, later);
 	if (!strcmp(url, "/stale"))
 		return answer_slow(SHFS_WEB_STALE, 0, later);
+	if (!strcmp(url, "/overview"))
+		return answer_slow(SHFS_WEB_OVERVIEW, 0, later);
 	if (!strcmp(url, "/undo"))
 		return answer_undo(web, parameter, request, out, later);
 	return say_web(out, 404, "There is no such page.\n");

@@ -5,6 +5,7 @@
 #include "query/base/json.h"
 #include "query/care/beside.h"
 #include "query/graph/stale.h"
+#include "query/map/overview.h"
 #include "query/undo/preview.h"
 #include "query/undo/selection.h"
 #include "recording/sandbox.h"
@@ -97,12 +98,20 @@ static int put_undo(struct reader *reader, int64_t command_id, struct shfs_json 
 static int put_answer(struct reader *reader, const struct shfs_web_question *question,
                       struct shfs_json *json)
 {
-	int r;
+	int r = -EINVAL;
 
 	shfs_json_object(json, NULL);
-	r = question->kind == SHFS_WEB_STALE
-	            ? put_stale(reader, json)
-	            : put_undo(reader, question->command_id, json);
+	switch (question->kind) {
+	case SHFS_WEB_STALE:
+		r = put_stale(reader, json);
+		break;
+	case SHFS_WEB_OVERVIEW:
+		r = shfs_map_overview(reader->index, reader->of->project, json);
+		break;
+	case SHFS_WEB_UNDO:
+		r = put_undo(reader, question->command_id, json);
+		break;
+	}
 	shfs_json_close(json);
 	return r ?: json->out.failed ? -ENOMEM : 0;
 }

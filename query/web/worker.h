@@ -10,8 +10,9 @@
 #include "query/base/cmd.h"
 
 enum shfs_web_kind {
-	SHFS_WEB_STALE, /* which results are stale */
-	SHFS_WEB_UNDO,  /* what an undo of a command would do */
+	SHFS_WEB_STALE,    /* which results are stale */
+	SHFS_WEB_OVERVIEW, /* how much was done when */
+	SHFS_WEB_UNDO,     /* what an undo of a command would do */
 };
 
 struct shfs_web_question {

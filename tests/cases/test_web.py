@@ -97,6 +97,23 @@ def test_data_in_parts(served, sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_overview(served, study):
+    """How much was done when: of each command, once, and of those that failed."""
+    study.run("cat nothere > failed.txt; false")
+    study.run("sleep 1.5; echo later > later.txt")
+    served.sandbox.shfs("history", "--limit", "1")
+    commands = served.json("/data?limit=5000")["commands"]
+    spans = served.json("/overview")["spans"]
+    spans = [spans[k : k + 4] for k in range(0, len(spans), 4)]
+    assert spans == sorted(spans) and len(spans) > 1
+    for first, last, n, failed in spans:
+        inside = [c for c in commands if first <= c["begin"] <= last]
+        assert (min(c["begin"] for c in inside), max(c["begin"] for c in inside)) == (first, last)
+        assert (len(inside), sum(bool(c["status"]) for c in inside)) == (n, failed)
+    assert sum(n for _, _, n, _ in spans) == len(commands) and sum(failed for *_, failed in spans) > 0
+
+
+@pytest.mark.users("ordinary")
 def test_port(study, sandbox):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -13,7 +13,7 @@ import pytest
 
 import harness
 from harness import seeds
-from webs import known, look, nothing_bad, page, served, study  # noqa: F401
+from webs import ALL, known, look, nothing_bad, page, served, study  # noqa: F401
 
 WRITES = {"wrote", "changed", "renamed", "linked", "removed"}
 SIZES = [(1280, 800), (390, 844)]
@@ -346,9 +346,53 @@ def test_what_comes_in_parts(page, sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_what_is_not_loaded(study, page):
+    """It is drawn, said, and loaded once one goes there; with holes in between, nothing is lost or twice there."""
+    for n in range(12):
+        study.run(f"echo {n} > later{n}; sleep 0.4")
+    base = timeline(page)
+    known(page)
+    look(page, base)
+    whole, n = page.run(ALL), page.run("shfsMap.model.commands.length")
+    # first two, then three at once, and no more than these by itself
+    page.ask("Page.addScriptToEvaluateOnNewDocument", source="""
+        const real = fetch;
+        globalThis.asked = 0;
+        fetch = (url, ...more) => (asked++, real(url.replace(/limit=\\d+/, `limit=${url.includes('until') ? 3 : url.includes('since') ? 100 : 2}`), ...more));
+        Object.defineProperty(Object.prototype, 'most', { configurable: true, set(value) {
+            Object.defineProperty(this, 'most', { value: value === 20000 ? 4 : value, writable: true, enumerable: true });
+        } });
+    """)
+    look(page, f"{base}#view=time")
+    assert page.run("[shfsMap.model.commands.length, shfsMap.model.missing()]") == [5, n - 5]
+    assert page.text("#cut").startswith(f"5 of {n} commands are loaded.")
+    page.run("document.getElementById('search').focus(), 1")
+    page.type("later")
+    assert "in what is here" in page.text("#found")
+    page.run("document.getElementById('search').value = '', document.getElementById('search').dispatchEvent(new Event('input')), 1")
+    # the first of them, by the strip
+    box = page.run("(({x, y}) => [x, y])(document.getElementById('overview').getBoundingClientRect())")
+    page.click_at(box[0] + page.run("shfsMap.timeline.left") + 3, box[1] + 12)
+    page.wait("!shfsMap.model.missing(...shfsMap.timeline.view.window()) && shfsMap.model.commands.length > 5")
+    loaded = page.run("shfsMap.model.commands.length")
+    assert loaded < n and f"{loaded} of {n} commands are loaded." in page.text("#cut")
+    first = page.run("shfsMap.model.commands[0].id")
+    assert first == whole["commands"][0][0]
+    # what is done meanwhile, too
+    study.run("echo meanwhile > meanwhile.txt")
+    page.wait("shfsMap.model.commands.at(-1).title === 'echo meanwhile > meanwhile.txt' && shfsMap.model.commands.at(-1).end !== null")
+    assert page.run("shfsMap.model.missing()") == n - loaded
+    page.click("#fit")
+    page.wait("document.getElementById('cut').hidden")
+    assert page.run(f"shfsMap.settled().then(() => {ALL})")["commands"][:-1] == whole["commands"]
+    assert not page.run("shfsMap.model.missing()")
+    nothing_bad(page)
+
+
+@pytest.mark.users("ordinary")
 def test_earlier_commands_that_cannot_be_had(page):
     """A button that is pressed in vain says why."""
-    page.run("shfsMap.model.data.cut = true, globalThis.fetch = async () => { throw new Error('nobody answers') }, 1")
+    page.run("shfsMap.model.data.cut = true, shfsMap.model.data.holes.push({since: 0n, until: 1n}), globalThis.fetch = async () => { throw new Error('nobody answers') }, 1")
     page.run("document.getElementById('earlier').click(), 1")
     page.wait("!document.getElementById('gaps').hidden")
     assert page.text("#gaps") == "Not all of it could be loaded: nobody answers"
