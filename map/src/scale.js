@@ -23,8 +23,8 @@ function idleFrom(moments) {
 
 	for (let i = 1; i < moments.length; i++)
 		if (moments[i] - moments[i - 1] > 1e6) steps.push(moments[i] - moments[i - 1]);
-	steps.sort((a, b) => a - b);
-	return Math.min(Math.max(20 * (steps[steps.length >> 1] ?? 0), 3 * MINUTE), HOUR);
+	const sorted = Float64Array.from(steps).sort(); // many times as fast as of an array
+	return Math.min(Math.max(20 * (sorted[steps.length >> 1] ?? 0), 3 * MINUTE), HOUR);
 }
 
 export class Scale {

@@ -23,7 +23,7 @@ export class Tree {
 
 			return this.directory(path.slice(0, Math.max(path.lastIndexOf('/'), 0)), inside);
 		});
-		this.order = Int32Array.from(paths.keys()).sort((a, b) => (paths[a] < paths[b] ? -1 : 1));
+		this.order = inOrder(paths, this.order);
 		for (const path of this.order) this.dirOf[path].files.push(path);
 		this.dirs.forEach((dir) => dir.dirs.sort((a, b) => (a.name < b.name ? -1 : 1)));
 		this.top.dirs.sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -188,6 +188,17 @@ function joined(dir) {
 		[dir] = dirs;
 		label += `${label.endsWith('/') ? '' : '/'}${dir.name}`;
 	}
+}
+
+// The numbers of paths by their names; before: the same, of the first of them, so only the others are sorted.
+function inOrder(paths, before = new Int32Array()) {
+	const n = before.length,
+		more = Int32Array.from({ length: paths.length - n }, (_, i) => n + i).sort((a, b) => (paths[a] < paths[b] ? -1 : 1)),
+		all = new Int32Array(paths.length);
+
+	for (let i = 0, k = 0; i + k < all.length; )
+		all[i + k] = i < n && !(k < more.length && paths[more[k]] < paths[before[i]]) ? before[i++] : more[k++];
+	return all;
 }
 
 function below(dir) {
