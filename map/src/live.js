@@ -58,7 +58,8 @@ export class Live {
 
 		if (!hole) return false;
 		const { since } = hole,
-			until = to < micro(hole.until) ? BigInt(Math.ceil(to) + 1) * 1000n : hole.until;
+			wanted = to < micro(hole.until) ? BigInt(Math.ceil(to) + 1) * 1000n : hole.until,
+			until = wanted < hole.until ? wanted : hole.until; // what is above is there already
 		const part = await (await ask(`/data?limit=${PART}&until=${until}${since ? `&since=${since}` : ''}`)).json();
 
 		this.joined ??= new Joined(this.data);
