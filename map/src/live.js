@@ -89,7 +89,7 @@ export class Live {
 	async fresh(mark) {
 		const { data } = this,
 			{ commands } = data,
-			whole = data.holes.length ? micro(data.holes[0].until) : 0; // since then nothing is missing
+			whole = data.holes.length ? micro(data.holes[0].until) + 1 : 0; // since then nothing is missing
 		const state = (name) => name.slice(0, name.lastIndexOf('.'));
 		let i = Math.min(this.recent, commands.length) - 1;
 
@@ -97,7 +97,7 @@ export class Live {
 		commands.slice(0, RUNNING).forEach((c, k) => {
 			if (c.id !== null && c.end === null) i = Math.max(i, k);
 		});
-		const since = commands.length <= this.recent && !data.cut ? 0 : Math.max(commands[i].begin, Math.ceil(whole));
+		const since = commands.length <= this.recent && !data.cut ? 0 : Math.max(commands[i].begin, whole);
 		const part = await (await ask(`/data?limit=${PART}&since=${since ? `${since}000` : 1}`)).json();
 
 		if (part.cut || state(part.mark) !== state(mark)) return false;
@@ -158,7 +158,8 @@ function joinNames(all, more, places, key) {
 	});
 }
 
-const micro = (ns) => Number(ns) / 1000;
+// As times of commands are; a number does not hold nanoseconds since 1970.
+const micro = (ns) => Number(ns / 1000n);
 const same = (name) => name;
 const bySession = (session) => session.id;
 
@@ -180,7 +181,7 @@ class Joined {
 	// Adds commands that began before a moment, in front of the earlier ones.
 	add(part, until) {
 		const { data } = this,
-			at = data.commands.findIndex((c) => c.begin < Math.floor(until));
+			at = data.commands.findIndex((c) => c.begin < until);
 
 		this.join(part);
 		data.commands.splice(at < 0 ? data.commands.length : at, 0, ...part.commands);

@@ -100,7 +100,8 @@ def test_data_in_parts(served, sandbox):
 def test_overview(served, study):
     """How much was done when: of each command, once, and of those that failed."""
     study.run("cat nothere > failed.txt; false")
-    study.run("sleep 1.5; echo later > later.txt")
+    study.run("sleep 1.5")
+    study.run("echo later > later.txt")
     served.sandbox.shfs("history", "--limit", "1")
     commands = served.json("/data?limit=5000")["commands"]
     spans = served.json("/overview")["spans"]
