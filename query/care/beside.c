@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 pid_t shfs_beside_fork(struct shfs_beside *ends)
@@ -32,6 +33,7 @@ pid_t shfs_beside_fork(struct shfs_beside *ends)
 		close(questions[1]);
 		close(answers[0]);
 		*ends = (struct shfs_beside){ questions[0], answers[1] };
+		signal(SIGPIPE, SIG_IGN); /* an answer may come after the server's end */
 	}
 	if (pid < 0) {
 		close(ends->questions);
