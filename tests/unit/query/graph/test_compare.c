@@ -4,7 +4,7 @@
 
 #include "query/graph/compare.h"
 
-#define LENGTH 1000 /* commands of a run */
+#define LENGTH 300 /* commands of a run */
 
 static struct kit k;
 

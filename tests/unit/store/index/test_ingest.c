@@ -128,25 +128,25 @@ static void test_batches(void **state)
 	struct kit k;
 	uint64_t p;
 
-	shfs_ingest_batch = 10000;
+	shfs_ingest_batch = 2000;
 	kit_open(&k);
-	kit_mount_at(&k, KIT_ROOT, 1 << 20);
+	kit_mount_at(&k, KIT_ROOT, 200000);
 	kit_shell(&k, 500, 1000, 1100);
 	kit_begin(&k, 1, 2000, 500, "generate");
 	p = kit_process(&k, 501, 2000, 500, 1000);
-	for (int i = 0; i < 45000; i++) {
+	for (int i = 0; i < 9000; i++) {
 		char name[32], text[32];
 
-		snprintf(name, sizeof(name), "f%d", i % 3000);
+		snprintf(name, sizeof(name), "f%d", i % 600);
 		snprintf(text, sizeof(text), "%d", i);
 		kit_write(&k, p, name, 2100 + i, kit_content(&k, text, 2100 + i));
-		if (i == 30000)
+		if (i == 6000)
 			kit_ingest(&k);
 	}
 	kit_ingest(&k);
 	assert_string_equal(kit_ask(&k, 2, "SELECT versions, accesses FROM v_stats"),
-	                    "45000|45000");
-	assert_string_equal(kit_ask(&k, 1, "SELECT n_written FROM v_command"), "3000");
+	                    "9000|9000");
+	assert_string_equal(kit_ask(&k, 1, "SELECT n_written FROM v_command"), "600");
 	steps = kit_dump(&k);
 	assert_ok(shfs_index_rebuild(k.store, NULL, NULL));
 	whole = kit_dump(&k);
