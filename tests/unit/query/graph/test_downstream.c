@@ -6,7 +6,7 @@
 #include "query/graph/stale.h"
 #include "query/graph/upstream.h"
 
-#define MANY 3000
+#define MANY 1200
 
 static struct kit k;
 
@@ -146,12 +146,12 @@ static void test_chain(void **state)
 		read_write(i, name("f", i - 1), text("f", i - 1), name("f", i),
 		           SHFS_ACCESS_CREATED, text("f", i));
 	check_down("/p/f0", 1, MANY + 1, MANY);
-	check_up("/p/f3000", 1, MANY + 1, MANY);
+	check_up("/p/f1200", 1, MANY + 1, MANY);
 	check_stale("/p", 0);
 	read_write(MANY + 1, NULL, text("f", 0), "f0", SHFS_ACCESS_TRUNCATED,
 	           text("f", MANY + 1));
 	check_stale("/p", MANY);
-	check_stale("/p/f3000", MANY);
+	check_stale("/p/f1200", MANY);
 }
 
 static void test_hot_file(void **state)
@@ -199,7 +199,7 @@ static void test_one_command(void **state)
 	}
 	end(1);
 	check_down("/p/in0", 1, MANY + 1, 1);
-	check_up("/p/out2999", 1, MANY + 1, 1);
+	check_up("/p/out1199", 1, MANY + 1, 1);
 }
 
 #define TEST(f) cmocka_unit_test_teardown(f, teardown)
