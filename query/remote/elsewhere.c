@@ -268,13 +268,14 @@ static int gather_place(void *arg, const struct place *place)
 	return elsewhere_each(place, gather_store, &g);
 }
 
-/* All objects of all files that are only at remotes, sorted. */
+/* All objects of all files that are only at remotes, sorted. -EUCLEAN: what is known of
+ * some is damaged. */
 static int gather(struct shfs_store *store, struct shfs_objects *out)
 {
 	int r = place_each_source(store, gather_place, NULL, out);
 
 	shfs_objects_sort(out);
-	return r;
+	return r == -EBADMSG ? -EUCLEAN : r;
 }
 
 int objects_select(const struct shfs_objects *more, const struct shfs_objects *set,
@@ -363,10 +364,10 @@ int elsewhere_change(const struct place *place, const char *store_id,
 		r = MIN(lock = away_lock(place->store), 0);
 	if (!r)
 		r = away_load(place->store, &away);
-	if (!r)
-		r = find_removed(place, store_id, from, lists, &away, &removed);
 	if (r == -EBADMSG) /* the list is made anew */
 		r = 0;
+	else if (!r)
+		r = find_removed(place, store_id, from, lists, &away, &removed);
 	if (!r)
 		r = add_objects(from, lists, files, &now);
 	if (!r)

@@ -121,8 +121,7 @@ static int note_rewrites_of_place(void *arg, const struct place *place)
 	return place_each_pulled(place, note_rewrites, arg);
 }
 
-/* Reads what is known of the store. The manifest stays empty if it was not pulled. 1:
- * which contents are only there is damaged, so that all of it counts as new. */
+/* Reads what is known of the store. The manifest stays empty if it was not pulled. */
 static int read_known(struct pull *pull, struct pulled_store *o)
 {
 	char file[STORE_ID_SIZE + 8] = "pushed";
@@ -133,16 +132,8 @@ static int read_known(struct pull *pull, struct pulled_store *o)
 	r = place_read(pull->place, file, &o->known);
 	if (r == -ENOENT || r == -EBADMSG || r == -EPROTONOSUPPORT)
 		r = 0;
-	if (!r)
-		r = elsewhere_read(pull->place, o->store_id, &o->away);
-	if (r == -EBADMSG) {
-		const struct remote_head head = o->known.head;
-
-		manifest_clear(&o->known);
-		o->known.head = head;
-		r = 1;
-	}
-	return r;
+	r = r ? r : elsewhere_read(pull->place, o->store_id, &o->away);
+	return r == -EBADMSG ? -EUCLEAN : r;
 }
 
 static bool is_same_head(const struct remote_head *a, const struct remote_head *b)
@@ -166,10 +157,9 @@ static int look_at_store(struct pull *pull, struct pulled_store *o, uint64_t gen
 	struct most_rewrites most = { .store_id = o->store_id };
 	int r = read_known(pull, o);
 	/* of what is known already some is to be fetched now */
-	bool again = r > 0 || pull->options.despite_damage ||
-	             (o->away.n && !pull->options.metadata);
+	bool again =
+		pull->options.despite_damage || (o->away.n && !pull->options.metadata);
 
-	r = MIN(r, 0);
 	if (!r && o->away.n && !again) {
 		r = lacks_lists(pull, o);
 		again = r > 0;

@@ -287,12 +287,38 @@ def test_one_of_two_is_damaged(truth, there, sandbox, shfs, kind, damage):
     assert f"cannot fetch contents from {called}: " in said[0] and f"cannot fetch contents from {kind.url}: " in said[1]
     assert sum("only on a remote" in line for line in said) == 2
     assert len(said) == 4 or "shfs: cannot fetch contents: none came from a, r" in said
-    # it is known anew
-    if damage == "what is there":
-        pull(there, "a", "--metadata")
-        assert not there("check").stderr
-        pull(copy, "a", "--metadata")
-        assert cat(copy, sandbox, versions[0]).stdout_bytes == truth[versions[0]]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("pulled", ["a", "r"])
+def test_no_pull_while_what_is_known_is_damaged(sandbox, shfs, kind, pulled):
+    """What was forgotten would come back, from this remote and from another one."""
+    record(sandbox, "seq 1000 > a", f"echo {SECRET.decode()} > key")
+    path = f"{sandbox.home}/there"
+    there = in_store(sandbox, path)
+    for name, url in ("r", kind.url), ("a", f"{sandbox.home}/first"):
+        shfs("remote", "add", name, url)
+        push(shfs, name)
+    there("clone", "--metadata", "--name", "r", kind.url)
+    there("remote", "add", "a", f"{sandbox.home}/first")
+    pull(there, "a", "--metadata")
+    there("forget", "--grep", SECRET.decode(), "--yes")
+    files = os.listdir(f"{path}/remote/a/away")
+    record(sandbox, "seq 3000 > b")
+    for name in "r", "a":
+        push(shfs, name)
+    for name in files:
+        sandbox.write_outside(f"{path}/remote/a/away/{name}", "nonsense\n", 0o600)
+    for more in [], ["--metadata"], ["--despite-damage"]:
+        said = there("pull", pulled, *more, check=4).stderr
+        assert "what is known here of a remote is damaged" in said
+        assert places(path, SECRET) == []
+    # as the hint says
+    there("remote", "remove", "a")
+    there("remote", "add", "a", f"{sandbox.home}/first")
+    for name in "r", "a":
+        pull(there, name, "--metadata")
+    assert there("cat", f"{sandbox.project}/b@1").stdout == shfs("cat", f"{sandbox.project}/b@1").stdout
 
 
 @pytest.mark.users("ordinary")

@@ -96,6 +96,13 @@ int remote_fail(const char *what, const struct place *place,
 		fail_by(what, url.data ?: "", "something there is damaged", remote);
 		shfs_hint("shfs remote check %s --read-data says what", place->name);
 		return SHFS_EXIT_FAILURE;
+	case -EUCLEAN:
+		return refuse_by(
+			what, url.data ?: "",
+			"what is known here of a remote is damaged, and what was "
+			"forgotten could come back",
+			"remove that remote and add it again; then forget again "
+			"what was forgotten");
 	case -EOWNERDEAD:
 		shfs_buf_printf(&hint,
 		                "if it is lost for good: shfs remote remove %s; then add "

@@ -277,6 +277,11 @@ static int give_up(const struct place *place)
 		r = elsewhere_count(place->store, &before);
 	for (size_t i = 0; i < stores.len && !r; i += STORE_ID_SIZE)
 		r = elsewhere_change(place, stores.data + i, &(struct manifest){ 0 }, -1);
+	if (r == -EBADMSG || r == -EUCLEAN) { /* the next pull looks at the list again */
+		shfs_warn("which contents are only on a remote is damaged: they stay "
+		          "listed until a pull");
+		return 0;
+	}
 	if (!r)
 		r = elsewhere_count(place->store, &after);
 	if (!r && before > after)
