@@ -113,14 +113,14 @@ function start(data, live) {
 
 	// What there is that is not loaded.
 	function sayCut() {
-		const missing = model.missing();
+		const missing = model.missing(),
+			text = missing
+				? `${model.commands.length.toLocaleString('en')} of ${count(model.commands.length + missing, 'command')} and processes are loaded. The others are hollow bars in Time: ` +
+					(timeline?.missing > MOST ? 'go there and zoom in, and they are loaded.' : 'they are loaded as you go there.')
+				: 'These are the latest; earlier ones are not loaded.';
 
-		byId('cut').hidden = !data.cut;
-		if (missing)
-			byId('cut-text').textContent =
-				`${model.commands.length.toLocaleString('en')} of ${count(model.commands.length + missing, 'command')} are loaded. The others are hollow bars in Time: ` +
-				(timeline?.missing > MOST ? 'go there and zoom in, and they are loaded.' : 'they are loaded as you go there.');
-		else if (live) byId('cut-text').textContent = 'These are the latest; earlier ones are not loaded.';
+		byId('cut').hidden = !model.isCut;
+		if (live && byId('cut-text').textContent !== text) byId('cut-text').textContent = text; // it is read aloud once
 	}
 
 	// --- search ---
@@ -157,9 +157,9 @@ function start(data, live) {
 		found.textContent = !state.matches
 			? ''
 			: !n
-				? `none${data.cut ? ' in what is here' : ''}`
+				? `none${model.isCut ? ' in what is here' : ''}`
 				: state.at < 0
-					? `${n.toLocaleString('en')} found${data.cut ? ' in what is here' : ''}`
+					? `${n.toLocaleString('en')} found${model.isCut ? ' in what is here' : ''}`
 					: `${state.at + 1} of ${n.toLocaleString('en')}`;
 	}
 
@@ -420,6 +420,7 @@ async function goOn(live, { model, timeline, graph, filters, address, head, sayC
 		// not with each part: what is done anew takes as long as all before
 		while (await live.more()) if (live.data.commands.length >= 2 * model.commands.length) take();
 		if (live.data.commands.length > model.commands.length) take();
+		else sayCut();
 	}
 	// What is in sight, unless it is too much.
 	let loading = false;
@@ -433,7 +434,9 @@ async function goOn(live, { model, timeline, graph, filters, address, head, sayC
 			for (;;) {
 				const [from, to] = timeline.view.window();
 
-				if (!missing() || missing() > MOST || !(await live.between(from, to + (to - from) / 2))) break;
+				const further = to + (to - from) / 2; // where one may go next
+
+				if (!missing() || missing() > MOST || !(await live.between(from, model.missing(from, further) > MOST ? to : further))) break;
 				take();
 			}
 		} finally {
@@ -443,7 +446,7 @@ async function goOn(live, { model, timeline, graph, filters, address, head, sayC
 	timeline.onList = sayCut;
 	const overview = live.data.cut && live.overview().then(() => take()).catch(() => {}); // without it there are the latest
 	await load();
-	await overview;
+	if (address.pending) await overview;
 	timeline.onList = () => loadSeen().catch(sayNotAll);
 	byId('earlier').hidden = false;
 	byId('earlier').addEventListener('click', () => live.further().then(load).catch(sayNotAll));

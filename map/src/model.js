@@ -58,11 +58,23 @@ export class Model {
 				n--;
 				failed -= Boolean(commands[at].status);
 			}
-			const within = holes.filter(([since, until]) => since <= to && until >= from).flat();
-			if (n > 0 && within.length)
-				found.push({ from: Math.max(from, Math.min(...within)), to: Math.min(to, Math.max(...within)), n, failed: Math.max(failed, 0) });
+			const within = holes
+				.filter(([since, until]) => since <= to && until >= from)
+				.map(([since, until]) => ({ from: Math.max(from, since), to: Math.min(to, until) }));
+			const length = within.reduce((sum, part) => sum + part.to - part.from, 0);
+
+			for (const part of n > 0 ? within : []) {
+				const share = length ? (part.to - part.from) / length : 1 / within.length;
+
+				found.push({ ...part, n: n * share, failed: Math.max(failed, 0) * share });
+			}
 		}
 		return found;
+	}
+
+	// Is there something that is not loaded?
+	get isCut() {
+		return this.data.spans ? this.missing() > 0 : Boolean(this.data.cut);
 	}
 
 	// About how many commands between two moments are not loaded; 0: none.
@@ -75,7 +87,7 @@ export class Model {
 
 			if (part >= 0) n += length ? (span.n * part) / length : span.n;
 		}
-		return Math.ceil(n);
+		return Math.ceil(n - 1e-6);
 	}
 
 	title(c) {
@@ -279,7 +291,7 @@ export class Model {
 
 // Moments in a span of what is not loaded, {t, n, failed}: it is taken to be spread evenly.
 export function spread({ from, to, n, failed }) {
-	const parts = Math.min(n, PARTS);
+	const parts = Math.min(Math.ceil(n), PARTS);
 
 	return Array.from({ length: parts }, (_, i) => ({ t: from + ((to - from) * i) / Math.max(parts - 1, 1), n: n / parts, failed: failed / parts }));
 }

@@ -45,16 +45,17 @@ export class News {
 	async ask(signal) {
 		while (!signal.aborted) {
 			const before = this.live.data.mark;
+			let mark = null;
 
 			try {
-				const mark = await this.live.mark(before, signal);
-
+				mark = await this.live.mark(before, signal);
 				this.channel.postMessage({ mark });
 				await this.hear({ mark });
 				if (mark === before) await pause(AGAIN, signal);
 			} catch (error) {
 				if (signal.aborted) return;
-				this.channel.postMessage({ error: { status: error.status } });
+				// what went wrong after an answer is this tab's own
+				if (mark === null) this.channel.postMessage({ error: { status: error.status } });
 				this.away(error);
 				await pause(AWAY, signal);
 			}

@@ -3,7 +3,8 @@
 import { el } from './dom.js';
 import { oneLine } from './text.js';
 
-const SHOWN = 40; // rows, before one asks for more
+const SHOWN = 40, // rows, before one asks for more
+	REST = 4; // times as long as an answer took, before it is asked again
 
 // A list with a head; nothing, if it is empty.
 function list(details, head, items, makeRow) {
@@ -23,10 +24,11 @@ function nameOf(details, name, n) {
 function changeRow(details, change) {
 	const { model } = details,
 		of = model.paths.indexOf(change.version_of ?? change.now_of);
+	const version = (of, n) => (of === change.path ? '' : model.shorten(of)) + `@${n}`;
 	const facts = [
 		change.directory && 'a directory',
 		change.from !== undefined && `${change.change === 'link' ? 'a name of' : 'from'} ${model.shorten(change.from)}`,
-		change.n && change.now_n ? `from @${change.now_n} back to @${change.n}` : change.n && `as @${change.n}`,
+		change.n && (change.now_n ? `from ${version(change.now_of, change.now_n)} back to ` : 'as ') + version(change.version_of, change.n),
 	];
 
 	return details.row(
@@ -68,6 +70,8 @@ function parts(details, said) {
 		? 'It has changed no file here, or only in .git and the like.'
 		: !changes.length && !left_alone.length
 			? 'There is nothing to undo: all is as it was before.'
+			: !changes.length
+			? 'There is nothing that shfs undo would put back.'
 			: cannot.length
 				? 'As not all of it can be put back, shfs undo does nothing; with --partly it puts back the rest.'
 				: 'shfs undo shows this again, as it is then, and asks.';
@@ -81,20 +85,46 @@ function parts(details, said) {
 	];
 }
 
-// The preview: a promise of its element. Its renew() asks again.
+// The preview: a promise of its element. Its renew() asks again, as soon as the one before is answered.
 export async function undoView(details, c) {
-	const box = el('div', { class: 'undo' });
-	let seen = null;
+	const box = el('div', { class: 'undo' }),
+		{ model } = details;
+	let seen = null,
+		isAsking = false,
+		again = false;
 
-	const ask = async () => {
-		const said = await details.model.source.undo(c.id),
-			text = JSON.stringify(said);
+	async function ask() {
+		const said = await model.source.undo(c.id),
+			isKnown = said.left_alone.map(({ command }) => model.commands.some(({ id }) => id === command)),
+			text = JSON.stringify([said, isKnown]);
 
 		if (text === seen) return; // what is opened in it stays so
 		seen = text;
 		box.replaceChildren(...parts(details, said).flat(Infinity).filter(Boolean));
+	}
+
+	async function askAgain() {
+		const began = performance.now();
+
+		again = false;
+		try {
+			await ask();
+		} catch (error) {
+			seen = null;
+			box.replaceChildren(el('p', { class: 'dim' }, error.message));
+		}
+		const rest = REST * (performance.now() - began);
+
+		await new Promise((done) => setTimeout(done, rest));
+	}
+
+	box.renew = async () => {
+		again = true;
+		if (isAsking) return;
+		isAsking = true;
+		while (again && box.isConnected) await askAgain();
+		isAsking = false;
 	};
 	await ask();
-	box.renew = () => ask().catch((error) => box.replaceChildren(el('p', { class: 'dim' }, error.message)));
 	return box;
 }

@@ -245,30 +245,24 @@ static int answer_news(struct shfs_web *web, shfs_web_parameter *parameter, void
 	return 0;
 }
 
-static int answer_slow(enum shfs_web_kind kind, int64_t command_id,
+/* command: of an undo; else "". */
+static int answer_slow(enum shfs_web_kind kind, const char *command,
                        struct shfs_web_later *later)
 {
-	*later = (struct shfs_web_later){ SHFS_WEB_SLOW, { kind, command_id } };
+	*later = (struct shfs_web_later){ SHFS_WEB_SLOW, { .kind = kind } };
+	snprintf(later->question.command, SHFS_WEB_ID, "%s", command);
 	return 0;
 }
 
 /* What an undo of a command would do. */
-static int answer_undo(struct shfs_web *web, shfs_web_parameter *parameter, void *request,
+static int answer_undo(shfs_web_parameter *parameter, void *request,
                        struct shfs_web_answer *a, struct shfs_web_later *later)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	const char *id = parameter(request, "command");
-	int r;
 
-	if (!id)
+	if (!id || !shfs_command_is_id(id))
 		return say_web(a, 400, "It takes the id of a command.\n");
-	r = shfs_rows_open_str(web->index,
-	                       "SELECT command_id FROM v_command WHERE id = ?1", id,
-	                       &rows);
-	r = r ?: shfs_rows_next(rows);
-	if (r <= 0)
-		return say_error(a, r ?: -ENOENT);
-	return answer_slow(SHFS_WEB_UNDO, shfs_rows_int(rows, 0), later);
+	return answer_slow(SHFS_WEB_UNDO, id, later);
 }
 
 int shfs_web_answer_news(struct shfs_web *web, struct shfs_web_answer *a)
@@ -328,10 +322,10 @@ int shfs_web_answer(struct shfs_web *web, const char *url, shfs_web_parameter *p
 	if (!strcmp(url, "/news"))
 		return answer_news(web, parameter, request, out, later);
 	if (!strcmp(url, "/stale"))
-		return answer_slow(SHFS_WEB_STALE, 0, later);
+		return answer_slow(SHFS_WEB_STALE, "", later);
 	if (!strcmp(url, "/overview"))
-		return answer_slow(SHFS_WEB_OVERVIEW, 0, later);
+		return answer_slow(SHFS_WEB_OVERVIEW, "", later);
 	if (!strcmp(url, "/undo"))
-		return answer_undo(web, parameter, request, out, later);
+		return answer_undo(parameter, request, out, later);
 	return say_web(out, 404, "There is no such page.\n");
 }

@@ -150,7 +150,7 @@ static void hasten_look(struct shfs_web *web)
 static bool is_same_question(const struct shfs_web_question *a,
                              const struct shfs_web_question *b)
 {
-	return a->kind == b->kind && a->command_id == b->command_id;
+	return a->kind == b->kind && !strcmp(a->command, b->command);
 }
 
 /* Asks the worker what has waited longest, for all that have asked the same. */

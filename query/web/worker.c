@@ -76,7 +76,7 @@ static int put_stale(struct reader *reader, struct shfs_json *json)
 }
 
 /* What `shfs undo --dry-run --json COMMAND` says, and whether it has changed a file. */
-static int put_undo(struct reader *reader, int64_t command_id, struct shfs_json *json)
+static int put_undo(struct reader *reader, const char *id, struct shfs_json *json)
 {
 	static const struct shfs_undo_options options;
 	_cleanup_undo_selection_ struct shfs_undo_selection selection = {
@@ -87,8 +87,15 @@ static int put_undo(struct reader *reader, int64_t command_id, struct shfs_json 
 		                                           .config = reader->of->config,
 		                                           .options = &options,
 		                                           .selected = &selection.ids };
-	int r = MIN(shfs_undo_select_command(&selection, command_id), 0);
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open_str(reader->index,
+	                           "SELECT command_id FROM v_command WHERE id = ?1", id,
+	                           &rows);
 
+	r = r ?: shfs_rows_next(rows);
+	if (r <= 0)
+		return r ?: -ENOENT;
+	r = MIN(shfs_undo_select_command(&selection, shfs_rows_int(rows, 0)), 0);
 	shfs_undo_selection_sort(&selection);
 	shfs_json_bool(json, "any", selection.effects.n);
 	r = r ?: shfs_undo_plan(&plan, &selection.effects);
@@ -109,7 +116,7 @@ static int put_answer(struct reader *reader, const struct shfs_web_question *que
 		r = shfs_map_overview(reader->index, reader->of->project, json);
 		break;
 	case SHFS_WEB_UNDO:
-		r = put_undo(reader, question->command_id, json);
+		r = put_undo(reader, question->command, json);
 		break;
 	}
 	shfs_json_close(json);

@@ -7,7 +7,13 @@
 #pragma once
 
 #include "common/buf.h"
-#include "query/base/cmd.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct shfs_config;
+
+#define SHFS_WEB_ID 17
 
 enum shfs_web_kind {
 	SHFS_WEB_STALE,    /* which results are stale */
@@ -17,7 +23,7 @@ enum shfs_web_kind {
 
 struct shfs_web_question {
 	enum shfs_web_kind kind;
-	int64_t command_id; /* of an undo; else 0 */
+	char command[SHFS_WEB_ID]; /* of an undo: the id that is shown; else "" */
 };
 
 struct shfs_web_worker {

@@ -119,4 +119,12 @@ def test_preview(study, page, sandbox):
     page.click("#details button", "preview")
     page.wait("!!document.querySelector('.undo h3')")
     assert rows(page, "Left alone") and not rows(page, "To be undone")
+    assert page.text(".undo").startswith("There is nothing that shfs undo would put back.")
+    # an answer that failed is followed by one that does not
+    before = page.text(".undo")
+    page.run("globalThis.real = fetch, globalThis.fetch = async (url) => { throw new Error('nobody answers'); }, 1")
+    page.run("document.querySelector('.undo').renew(), 1")
+    page.wait("document.querySelector('.undo').textContent === 'nobody answers'")
+    page.run("globalThis.fetch = real, document.querySelector('.undo').renew(), 1")
+    page.wait(f"document.querySelector('.undo').innerText === {json.dumps(before)}")
     nothing_bad(page)

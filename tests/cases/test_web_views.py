@@ -365,7 +365,7 @@ def test_what_is_not_loaded(study, page):
     """)
     look(page, f"{base}#view=time")
     assert page.run("[shfsMap.model.commands.length, shfsMap.model.missing()]") == [5, n - 5]
-    assert page.text("#cut").startswith(f"5 of {n} commands are loaded.")
+    assert page.text("#cut").startswith(f"5 of {n} commands and processes are loaded.")
     page.run("document.getElementById('search').focus(), 1")
     page.type("later")
     assert "in what is here" in page.text("#found")
@@ -375,7 +375,7 @@ def test_what_is_not_loaded(study, page):
     page.click_at(box[0] + page.run("shfsMap.timeline.left") + 3, box[1] + 12)
     page.wait("!shfsMap.model.missing(...shfsMap.timeline.view.window()) && shfsMap.model.commands.length > 5")
     loaded = page.run("shfsMap.model.commands.length")
-    assert loaded < n and f"{loaded} of {n} commands are loaded." in page.text("#cut")
+    assert loaded < n and f"{loaded} of {n} commands and processes are loaded." in page.text("#cut")
     first = page.run("shfsMap.model.commands[0].id")
     assert first == whole["commands"][0][0]
     # what is done meanwhile, too
