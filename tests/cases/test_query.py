@@ -614,7 +614,7 @@ def test_restore(study, sandbox):
     assert sandbox.shfs("cat", "config.yaml@4").stdout == FIRST
     newest = commands(sandbox, "-n", "1")[0]
     assert newest["text"] == "shfs restore config.yaml@1"
-    assert used(sandbox, newest) == {"wrote": {"config.yaml@4"}}
+    assert used(sandbox, newest) == {"changed": {"config.yaml@4"}}
     study.run("sh run.sh")
     assert sandbox.read("out.csv") == b"3\n6\n9\n"
     # the new result comes from the old config, not from the one that was replaced
