@@ -86,8 +86,8 @@ bool shfs_program_scans(const char *name, size_t len)
 		/* backups, synchronisation, viruses */
 		"restic", "borg", "kopia", "bup", "syncthing", "dropbox", "nextcloud*",
 		"onedrive", "insync", "clamscan", "clamd", "clamdscan",
-		/* what compares files with the record, or shows their past */
-		"shfs", "shfs-browse",
+		/* what shows the past, by the files as they are */
+		"shfs-browse",
 		/* servers of editors */
 		"clangd*", "ccls", "gopls", "rust-analyzer", "texlab", "digestif",
 		"lua-language-server", "zls"
