@@ -47,7 +47,6 @@ export class Details {
 		const { panel, view } = this;
 
 		if (!view) return;
-		panel.querySelector('.undo')?.renew();
 		const made = view(),
 			focus = document.activeElement,
 			rows = [...panel.querySelectorAll('li[data-sign]')],

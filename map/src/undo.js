@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What an undo of a command would do, as `shfs undo` shows it before it asks.
 import { el } from './dom.js';
-import { oneLine } from './text.js';
+import { oneLine, time } from './text.js';
 
-const SHOWN = 40, // rows, before one asks for more
-	REST = 4; // times as long as an answer took, before it is asked again
+const SHOWN = 40; // rows, before one asks for more
 
 // A list with a head; nothing, if it is empty.
 function list(details, head, items, makeRow) {
@@ -24,7 +23,7 @@ function nameOf(details, name, n) {
 function changeRow(details, change) {
 	const { model } = details,
 		of = model.paths.indexOf(change.version_of ?? change.now_of);
-	const version = (of, n) => (of === change.path ? '' : model.shorten(of)) + `@${n}`;
+	const version = (name, n) => (name === change.path ? '' : model.shorten(name)) + `@${n}`;
 	const facts = [
 		change.directory && 'a directory',
 		change.from !== undefined && `${change.change === 'link' ? 'a name of' : 'from'} ${model.shorten(change.from)}`,
@@ -67,17 +66,17 @@ function parts(details, said) {
 		cannot = left_alone.filter(({ reason }) => reason === 'cannot'),
 		conflicts = left_alone.filter(({ reason }) => reason === 'conflict');
 	const words = !any
-		? 'It has changed no file here, or only in .git and the like.'
+		? 'it has changed no file here, or only in .git and the like.'
 		: !changes.length && !left_alone.length
-			? 'There is nothing to undo: all is as it was before.'
+			? 'there is nothing to undo, all is as it was before.'
 			: !changes.length
-			? 'There is nothing that shfs undo would put back.'
+			? 'there is nothing that shfs undo would put back.'
 			: cannot.length
-				? 'As not all of it can be put back, shfs undo does nothing; with --partly it puts back the rest.'
+				? 'as not all of it can be put back, shfs undo does nothing; with --partly it puts back the rest.'
 				: 'shfs undo shows this again, as it is then, and asks.';
 
 	return [
-		el('p', { class: 'dim' }, words),
+		el('p', { class: 'dim' }, `As of ${time(Date.now() * 1000)}: ${words}`),
 		list(details, 'To be undone', changes, (change) => changeRow(details, change)),
 		list(details, 'Not all as it was', notes, (reason) => reasonRow(details, reason)),
 		list(details, 'Left alone', conflicts, (reason) => reasonRow(details, reason)),
@@ -85,46 +84,10 @@ function parts(details, said) {
 	];
 }
 
-// The preview: a promise of its element. Its renew() asks again, as soon as the one before is answered.
+// The preview: a promise of its element. It is of now: it does not follow the news, as what it takes to make it is read
+// from files that are recorded.
 export async function undoView(details, c) {
-	const box = el('div', { class: 'undo' }),
-		{ model } = details;
-	let seen = null,
-		isAsking = false,
-		again = false;
+	const said = await details.model.source.undo(c.id);
 
-	async function ask() {
-		const said = await model.source.undo(c.id),
-			isKnown = said.left_alone.map(({ command }) => model.commands.some(({ id }) => id === command)),
-			text = JSON.stringify([said, isKnown]);
-
-		if (text === seen) return; // what is opened in it stays so
-		seen = text;
-		box.replaceChildren(...parts(details, said).flat(Infinity).filter(Boolean));
-	}
-
-	async function askAgain() {
-		const began = performance.now();
-
-		again = false;
-		try {
-			await ask();
-		} catch (error) {
-			seen = null;
-			box.replaceChildren(el('p', { class: 'dim' }, error.message));
-		}
-		const rest = REST * (performance.now() - began);
-
-		await new Promise((done) => setTimeout(done, rest));
-	}
-
-	box.renew = async () => {
-		again = true;
-		if (isAsking) return;
-		isAsking = true;
-		while (again && box.isConnected) await askAgain();
-		isAsking = false;
-	};
-	await ask();
-	return box;
+	return el('div', { class: 'undo' }, parts(details, said));
 }

@@ -32,7 +32,7 @@ def same_as_the_command(served, sandbox, id_):
 
 @pytest.mark.parametrize("seed", seeds(1, 30))
 def test_it_is_what_the_command_says(study, served, sandbox, seed):
-    """Of each command of a random history, of an agent among them; and asking changes nothing, not in the record either."""
+    """Of each command of a random history, of an agent among them."""
     chance = random.Random(seed)
     study.run("rm *.png; mkdir sub; echo a > a; echo b > b; echo e > e")
     for _ in range(12):
@@ -42,13 +42,10 @@ def test_it_is_what_the_command_says(study, served, sandbox, seed):
     study.run(line)
     study.run("echo behind > out.csv; chmod 700 top.txt; wait")
     sandbox.write("b", "changed by nobody knows whom\n")
-    before = sandbox.shfs("history", "--json", "--all", "--limit", "1000", sandbox.project).stdout
     said = [same_as_the_command(served, sandbox, id_) for id_ in commands(sandbox).values()]
     assert sum(len(one["changes"]) for one in said) > 10 and any(one["left_alone"] for one in said)
     of_agent = same_as_the_command(served, sandbox, commands(sandbox)[line])
     assert ["remove", f"{sandbox.project}/renamed"] in [[one["change"], one["path"]] for one in of_agent["changes"]], of_agent
-    after = sandbox.shfs("history", "--json", "--all", "--limit", "1000", sandbox.project).stdout
-    assert json.loads(before)["commands"] == json.loads(after)["commands"]
 
 
 def test_what_is_no_command(served):
@@ -61,6 +58,13 @@ def rows(page, head):
     """The rows below a head of the preview, without what opens something."""
     return page.run(f"""[...document.querySelectorAll('.undo h3')].filter((h) => h.textContent === {json.dumps(head)})
         .flatMap((h) => [...h.nextElementSibling.children].map((li) => [...li.querySelectorAll('.use > :not(.openers)')].map((e) => e.textContent)))""")
+
+
+def press(page):
+    """Hides the preview, and shows it as it is now."""
+    for _ in range(2):
+        page.click("#details button", "preview")
+    page.wait("!!document.querySelector('.undo')")
 
 
 def test_preview(study, page, sandbox):
@@ -78,8 +82,10 @@ def test_preview(study, page, sandbox):
     assert "from data/out.csv" in next(row[2] for row in found if row[0] == "rename")
     page.click(".undo .openers button", "text")
     page.wait("!!document.querySelector('.undo .shown')")
-    # somebody changes one of them: it is said, while one looks
+    # somebody changes one of them: it is said by the next one
     study.run("echo more >> one.txt")
+    has(page, "echo more >> one.txt")
+    press(page)
     page.wait("document.querySelector('.undo .by')?.textContent === 'by echo more >> one.txt'")
     assert rows(page, "Left alone") == [["one.txt", "was changed since"]]
     assert sorted(row[1] for row in rows(page, "To be undone")) == ["copy.yaml@1", "data/in.csv"]
@@ -99,7 +105,9 @@ def test_preview(study, page, sandbox):
     assert copied == f"shfs undo {commands(sandbox)['echo more >> one.txt']}"
     study.run(f"{copied} --yes")
     assert sandbox.read("one.txt") == b"one\n"
-    page.wait("document.querySelector('.undo').textContent.startsWith('There is nothing to undo')")
+    has(page, f"{copied} --yes")
+    press(page)
+    page.wait("document.querySelector('.undo').textContent.includes(': there is nothing to undo')")
     # of one that was saved by a rename there are differences, too
     study.run("sed -i s/model/kind/ copy.yaml; sed -i s/linear/cubic/ copy.yaml")
     has(page, "sed -i s/model/kind/ copy.yaml; sed -i s/linear/cubic/ copy.yaml")
@@ -113,18 +121,11 @@ def test_preview(study, page, sandbox):
     look(page, f"{base}#view=time&command={commands(sandbox)['false; cat top.txt nothere']}")
     page.click("#details button", "preview")
     page.wait("!!document.querySelector('.undo')")
-    assert page.text(".undo").startswith("It has changed no file")
+    assert ": it has changed no file" in page.text(".undo")
     # with what a later one has changed, nothing of it is undone
     look(page, f"{base}#view=time&command={commands(sandbox)[text]}")
     page.click("#details button", "preview")
     page.wait("!!document.querySelector('.undo h3')")
     assert rows(page, "Left alone") and not rows(page, "To be undone")
-    assert page.text(".undo").startswith("There is nothing that shfs undo would put back.")
-    # an answer that failed is followed by one that does not
-    before = page.text(".undo")
-    page.run("globalThis.real = fetch, globalThis.fetch = async (url) => { throw new Error('nobody answers'); }, 1")
-    page.run("document.querySelector('.undo').renew(), 1")
-    page.wait("document.querySelector('.undo').textContent === 'nobody answers'")
-    page.run("globalThis.fetch = real, document.querySelector('.undo').renew(), 1")
-    page.wait(f"document.querySelector('.undo').innerText === {json.dumps(before)}")
+    assert ": there is nothing that shfs undo would put back." in page.text(".undo")
     nothing_bad(page)
