@@ -235,7 +235,7 @@ static int enter_sandbox(int device)
 	return shfs_sandbox_forbid_changes(writable, browse.refresher.ask < 0 ? 2 : 3);
 }
 
-/* What the refresher, a process beside this one, has to close and to unmount. */
+/* The refresher, a process beside this one, closes and unmounts these. */
 struct beside {
 	const char *mountpoint;
 	dev_t device; /* of the mount */

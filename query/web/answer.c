@@ -254,7 +254,7 @@ static int answer_slow(enum shfs_web_kind kind, const char *command,
 	return 0;
 }
 
-/* What an undo of a command would do. */
+/* The worker answers what an undo of a command would do. */
 static int answer_undo(shfs_web_parameter *parameter, void *request,
                        struct shfs_web_answer *a, struct shfs_web_later *later)
 {

@@ -75,7 +75,8 @@ static int put_stale(struct reader *reader, struct shfs_json *json)
 	return 0;
 }
 
-/* What `shfs undo --dry-run --json COMMAND` says, and whether it has changed a file. */
+/* Writes what `shfs undo --dry-run --json COMMAND` says, and whether that command has
+ * changed a file. */
 static int put_undo(struct reader *reader, const char *id, struct shfs_json *json)
 {
 	static const struct shfs_undo_options options;

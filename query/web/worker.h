@@ -13,7 +13,7 @@
 
 struct shfs_config;
 
-#define SHFS_WEB_ID 17
+#define SHFS_WEB_ID 17 /* bytes of an id as it is shown, with its end */
 
 enum shfs_web_kind {
 	SHFS_WEB_STALE,    /* which results are stale */
@@ -34,7 +34,8 @@ struct shfs_web_worker {
 	struct shfs_buf body; /* JSON */
 };
 
-/* What the process is to know; borrowed. */
+/* The process is told this. It is borrowed while shfs_web_worker_start runs: the process
+ * has a copy of all memory. */
 struct shfs_web_reader {
 	const char *store_path;
 	const char *project; /* as struct shfs_web has it */
